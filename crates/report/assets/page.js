@@ -38,6 +38,7 @@
   const size = (x) => (x >= 2 ** 30 ? digits(x / 2 ** 30) + "GiB" : x >= 2 ** 20 ? digits(x / 2 ** 20) + "MiB" : x >= 2 ** 10 ? digits(x / 2 ** 10) + "KiB" : x + "B");
   const many = (n) => (n >= 1e6 ? digits(n / 1e6) + " M" : n >= 1e3 ? digits(n / 1e3) + " k" : digits(n));
   const percent = (x) => { const p = Number(((x - 1) * 100).toFixed(2)); return (p > 0 ? "+" : "") + p + " %"; };
+  const seconds = (s) => digits(s) + " s";
   const factor = (x) => digits(x) + "x";
 
   const text = () => ({ color: css("soft"), fontSize: 12, fontFamily: family });
@@ -54,7 +55,7 @@
     const from = Math.ceil(low / step);
     return Array.from({ length: Math.floor(high / step) - from + 1 }, (_, i) => Number(((from + i) * step).toPrecision(12)));
   };
-  // Round values within a logarithmic axis: 1, 2 and 5 times powers of ten, or even steps where those are fewer than three.
+  // Round values within a logarithmic axis: 1, 2 and 5 times powers of ten as room allows, or even steps where those are fewer than three.
   const rounds = (low, high, most) => {
     const of = (steps, every) => {
       const found = [];
@@ -63,22 +64,19 @@
       }
       return found.filter((value) => value >= low && value <= high);
     };
-    const found = [[[1, 2, 5], 1], [[1], 1], [[1], 2], [[1], 3]].map(([steps, every]) => of(steps, every)).find((values) => values.length <= most) || [];
+    const found = [[[1, 2, 5], 1], [[1, 5], 1], [[1], 1], [[1], 2], [[1], 3]].map(([steps, every]) => of(steps, every)).find((values) => values.length <= most) || [];
     if (found.length >= 3) return found;
     return evenly(low, high, most);
   };
-  const logarithmic = (low, high, format, more, most = 8) => {
-    const ticks = rounds(low, high, most);
-    return axis({ type: "log", logBase: 10, min: low, max: high, ...more, axisTick: { show: false, customValues: ticks },
-      axisLabel: { ...text(), hideOverlap: true, formatter: format, customValues: ticks } });
-  };
+  const ticked = (ticks, format, more) => axis({ ...more, axisTick: { show: false, customValues: ticks },
+    axisLabel: { ...text(), hideOverlap: true, formatter: format, customValues: ticks } });
+  const linear = (low, high, format, more, most = 8) => ticked(evenly(low, high, most), format, { type: "value", min: low, max: high, ...more });
+  const logarithmic = (low, high, format, more, most = 8) => ticked(rounds(low, high, most), format, { type: "log", logBase: 10, min: low, max: high, ...more });
   // Ratios around 1: in percent where they are small, else as factors on a logarithmic axis.
   const ratios = (low, high, more) => {
     if (high / low < 1.9) {
       const room = Math.max((high - low) * 0.06, 0.002);
-      const ticks = evenly(low - room - 1, high + room - 1, 6).map((share) => Number((share + 1).toPrecision(12)));
-      return axis({ type: "value", min: low - room, max: high + room, ...more, axisTick: { show: false, customValues: ticks },
-        axisLabel: { ...text(), hideOverlap: true, formatter: percent, customValues: ticks } });
+      return linear(low - room, high + room, percent, more, 6);
     }
     return logarithmic(low / 1.08, high * 1.12, factor, more);
   };
@@ -260,7 +258,7 @@
       return {
         grid: { left: 52, right: 14, top: beyond === 0 ? 12 : 28, bottom: 26 },
         dataZoom: [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl" }],
-        xAxis: axis({ type: "value", min: 0, max: "dataMax", splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, showMaxLabel: false, formatter: (s) => digits(s) + " s" } }),
+        xAxis: linear(0, Math.max(...data.points.map((p) => p[0])) || 1, seconds, { splitLine: { show: false } }),
         yAxis: ratios(low, high, counted),
         series: series.flatMap(({ name, own }) => [
           { type: "custom", silent: true, data: own.filter((p) => p[6] > 1).map((p) => ({ value: [p[0], p[1], p[3]] })), encode: { x: 0, y: [1, 2] },
@@ -300,11 +298,10 @@
       return {
         grid: { left: 74, right: 14, top: 12, bottom: 44 },
         dataZoom: [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl" }],
-        xAxis: axis({ type: "value", min: 0, max: last + 1, minInterval: 1, name: "round", nameLocation: "middle", nameGap: 28, splitLine: { show: false },
-          axisLabel: { ...text(), hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: many } }),
+        xAxis: linear(0, last + 1, (round) => (Number.isInteger(round) && round > 0 && round <= last ? many(round) : ""),
+          { name: "round", nameLocation: "middle", nameGap: 28, splitLine: { show: false } }),
         yAxis: logs ? logarithmic(least / unit / 1.15, (most / unit) * 1.15, tick)
-          : axis({ type: "value", scale: true, min: Math.max(least - room, 0) / unit, max: (most + room) / unit,
-            axisLabel: { ...text(), formatter: tick, showMinLabel: false, showMaxLabel: false } }),
+          : linear(Math.max(least - room, 0) / unit, (most + room) / unit, tick, {}, 6),
         series: data.cases.flatMap(([, color, shape], number) => {
           const own = data.points.filter((p) => p[0] === number);
           return [
@@ -359,7 +356,7 @@
         series.push({ ...line("clflushopt", 4), markLine: stops }, line("msync", 5));
       }
       if (place.has(busy)) {
-        series.push({ type: "custom", xAxisIndex: place.get(busy), yAxisIndex: place.get(busy), encode: { x: [0, 1], y: 2 },
+        series.push({ type: "custom", clip: true, xAxisIndex: place.get(busy), yAxisIndex: place.get(busy), encode: { x: [0, 1], y: 2 },
           data: busy.map((p) => ({ value: [p[0], p[0] + p[1], p[6]], tip: about(p) })), markLine: stops,
           renderItem: (params, api) => {
             const p = busy[params.dataIndex];
@@ -373,16 +370,18 @@
       const most = Math.max(1 << 12, ...cached.map((p) => Math.max(p[4], p[5])));
       const step = 2 ** Math.ceil(Math.log2(most / 2.5));
       const room = (points) => (points === longest ? "longest " + data.unit : points === cached ? "page cache" : "disk busy");
-      const ticks = (points) => (points === longest ? time : points === cached ? size : (x) => Math.round(x * 100) + " %");
       const last = parts.length - 1;
       return {
         grid: grids,
         dataZoom: [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl", xAxisIndex: parts.map((_, number) => number) }],
-        xAxis: parts.map((_, number) => axis({ type: "value", gridIndex: number, min: 0, max: end, splitLine: { show: false },
-          axisLabel: { ...text(), show: number === last, hideOverlap: true, showMaxLabel: false, formatter: (s) => digits(s) + " s" } })),
-        yAxis: parts.map(([points], number) => axis({ gridIndex: number, name: room(points), nameGap: 12, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -56] },
-          ...(points === longest ? { type: "log", logBase: 10 } : { type: "value", min: 0, }), ...(points === busy ? { max: 1, interval: 0.5 } : points === cached ? { interval: step, max: step * Math.ceil(most / step) } : {}),
-          axisLabel: { ...text(), hideOverlap: true, showMaxLabel: points !== longest, formatter: ticks(points) } })),
+        xAxis: parts.map((_, number) => linear(0, end, number === last ? seconds : () => "", { gridIndex: number, splitLine: { show: false } })),
+        yAxis: parts.map(([points], number) => {
+          const named = { gridIndex: number, name: room(points), nameGap: 12, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -56] } };
+          const [low, high] = extent(points.map((p) => p[3]));
+          if (points === longest) return logarithmic(low / 1.5, high * 1.5, time, named, 6);
+          return axis({ ...named, type: "value", min: 0, ...(points === busy ? { max: 1, interval: 0.5 } : { interval: step, max: step * Math.ceil(most / step) }),
+            axisLabel: { ...text(), hideOverlap: true, formatter: points === cached ? size : (x) => Math.round(x * 100) + " %" } });
+        }),
         series,
       };
     },
@@ -508,7 +507,7 @@
         grid: { left: names, right: 74, top: data.mark ? 22 : 6, bottom: 44 },
         xAxis: slowdown ? ratios(low, high, across)
           : high / low > 4 ? logarithmic(low / 1.2, high * 1.2, time, across, width < 520 ? 4 : 7)
-          : axis({ type: "value", min: 0, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true } }),
+          : linear(0, high * 1.05, time, across, width < 520 ? 4 : 7),
         yAxis: axis({ type: "category", data: rows.map((row) => row.name), inverse: true, splitLine: { show: true, lineStyle: { color: css("grid") } },
           axisLabel: { ...text(), show: !narrow, color: css("ink"), interval: 0, width: names - 12, overflow: "break", lineHeight: LINE } }),
         series: [
@@ -597,6 +596,12 @@
     chart.drawn = echarts.init(chart.host, null, { renderer: "svg", width, height });
     const option = kinds[chart.data.kind](chart.data, width);
     chart.drawn.setOption({ animation: false, textStyle: { fontFamily: family }, tooltip: paper ? undefined : tooltip(), ...option });
+    // Ticks follow what is zoomed in on.
+    chart.drawn.on("datazoom", () => {
+      const { dataZoom: [{ startValue, endValue }], xAxis } = chart.drawn.getOption();
+      const customValues = evenly(startValue, endValue, 8);
+      chart.drawn.setOption({ xAxis: xAxis.map(() => ({ axisTick: { customValues }, axisLabel: { customValues } })) });
+    });
     chart.width = width;
   };
   // What is folded away has no width, and is drawn once it is opened.
