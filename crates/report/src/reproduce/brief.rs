@@ -246,31 +246,35 @@ fn nearness(all: &[Simulated], readings: &[&str], style: &Style) -> String {
     let mut out = String::new();
     heading(&mut out, SIMULATED, style);
     let first = all.iter().filter(|one| one.alternative.is_none());
-    paragraph(&mut out, 0, &near(&Score::new(first)), style);
+    paragraph(&mut out, 0, &near(&Score::new(first)).join("; "), style);
     for reading in readings {
         let of =
             |one: &&Simulated| one.alternative.as_ref().is_some_and(|known| known.name == *reading);
         let runs: Vec<&Simulated> = all.iter().filter(of).collect();
         let text = match runs.iter().find_map(|one| one.outcome.as_ref().err()) {
             Some(why) => format!("not run, because {why}"),
-            None => near(&Score::new(runs)),
+            None => near(&Score::new(runs)).join("; "),
         };
         paragraph(&mut out, 2, &format!("with {reading}: {text}"), style);
     }
     out
 }
 
-fn near(score: &Score) -> String {
+// How near times come, then how near comparisons do.
+pub(super) fn near(score: &Score) -> Vec<String> {
     let of_times = |errors: &Errors| {
         let Errors { of, published, simulated, .. } = errors;
-        let figures = format!("{of}: {simulated} of {published} times");
+        let figures = match simulated == published {
+            true => format!("{published} times of {of}"),
+            false => format!("{simulated} of {published} times of {of}"),
+        };
         match errors.mean.zip(errors.worst) {
             Some((mean, worst)) => format!(
-                "{figures} simulated, off by {:.0} % in the mean and {:.0} % at worst",
+                "{figures}: off by {:.0} % in the mean, {:.0} % at worst",
                 mean * 100.0,
                 worst * 100.0
             ),
-            None => format!("{figures} simulated"),
+            None => format!("{figures}: no figure"),
         }
     };
     let mut parts: Vec<String> = score.times.iter().map(of_times).collect();
@@ -285,5 +289,5 @@ fn near(score: &Score) -> String {
     if near.published == 0 && score.cells > 0 {
         parts.push(format!("{} of {} comparisons simulated", score.simulated, score.cells));
     }
-    parts.join("; ")
+    parts
 }

@@ -236,7 +236,7 @@ fn errors(errors: &Errors) -> String {
 
 fn order(order: &Order) -> String {
     format!(
-        "who harms {} more ({}, {}): {} of {} pairs in the published order",
+        "which slows {} more ({}, {}): {} of {} pairs in the published order",
         order.victim, order.source, order.experiment, order.right, order.pairs
     )
 }

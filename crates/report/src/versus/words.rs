@@ -60,9 +60,8 @@ pub fn question(findings: &Findings) -> String {
 /// The answer in a sentence: of one comparison the figure and what is said of it, of several how
 /// many have each verdict, and the one whose ratio is largest.
 pub fn headline(findings: &Findings) -> String {
-    let host = &findings.host;
     if let Some(takes) = alone(findings) {
-        return format!("On {host}, {takes}.");
+        return format!("{takes}.");
     }
     let figure = |one: &Compared| Some(takes(findings, one, &one.ratio.estimate().ok()?));
     let said_of = |one: &Compared| match figure(one) {
@@ -72,7 +71,7 @@ pub fn headline(findings: &Findings) -> String {
     };
     let all = &findings.comparisons;
     if let [one] = &all[..] {
-        return format!("On {host}, {}.", said_of(one));
+        return format!("{}.", said_of(one));
     }
     let mut counts: Vec<(Verdict, usize)> = Vec::new();
     for one in all {
@@ -102,7 +101,7 @@ pub fn headline(findings: &Findings) -> String {
     let ratio = |one: &&Compared| one.ratio.estimate().map_or(0.0, |ratio| ratio.value);
     let most = all.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b))).and_then(figure);
     let most = most.map_or(String::new(), |takes| format!("; the largest ratio: {takes}"));
-    format!("On {host}, of {} {}{most}.", plural(all.len(), "comparison"), listed(&counts, "and"))
+    format!("Of {} {}{most}.", plural(all.len(), "comparison"), listed(&counts, "and"))
 }
 
 // `b takes 1.8 % longer than a [+1.2, +2.4]`.

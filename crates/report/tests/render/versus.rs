@@ -124,12 +124,12 @@ fn two_commands_and_a_budget() {
     let (found, runs) = series(0.02);
     golden::check_both("versus", |style| versus(&found, style));
     let page = check("versus", &html::versus(&found, &runs));
-    // The answer, with figure, interval, budget and machine.
+    // The answer, with figure, interval and budget.
     let ratio = found.comparisons[0].ratio.estimate().unwrap();
     let figure = ringfence_report::numbers::slowdown_figure(&ratio);
     let share = figure.value.trim_start_matches('+');
     let answer = format!(
-        "<h1>On ci-7, b (./new input) takes {share} longer than a (./old input) {}: over the \
+        "<h1>b (./new input) takes {share} longer than a (./old input) {}: over the \
          budget of 2 %.</h1>",
         figure.interval
     );
@@ -171,7 +171,7 @@ fn a_dozen_long_commands_in_a_shell() {
     golden::check_both("versus-many", |style| versus(&found, style));
     let page = check("versus-many", &html::versus(&found, &runs));
     assert!(page.contains(
-        "On ci-7, of 11 comparisons 10 are within the budget of 5 % and 1 is \
+        "Of 11 comparisons 10 are within the budget of 5 % and 1 is \
                            over it; the largest ratio: l takes"
     ));
     assert!(page.contains("b: 1 of 21 runs ended with another exit code than 0, or by a signal."));
@@ -258,11 +258,7 @@ fn too_few_rounds_that_ended_early() {
     assert!(page.contains("Ended early: interrupted."));
     // Without a figure there is none to be drawn, but the runs there are.
     assert!(!page.contains("\"kind\":\"ranges\"") && page.contains("\"kind\":\"runs\""));
-    assert!(
-        page.contains("On ci-7, b against a has no figure: too few rounds: 2"),
-        "{}",
-        own(&page)
-    );
+    assert!(page.contains("b against a has no figure: too few rounds: 2"), "{}", own(&page));
 }
 
 #[test]
