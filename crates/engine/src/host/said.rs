@@ -56,7 +56,7 @@ impl HostEngine<'_> {
         if let Some(wrote) = self.disks.wrote(&FsRoot::host()) {
             let name = &self.plan.experiment.name;
             said.push(format!(
-                "In '{name}' {wrote}, by the disk's own count, which is of everybody who uses it."
+                "In '{name}' {wrote}, by the disk's own count (all programs together)."
             ));
         }
         said

@@ -63,10 +63,10 @@ fn figure(digest: &Digest, several: bool) -> Option<Markup> {
     heads.extend(names.iter().map(|name| (*name, Align::Right)));
     let title = match several {
         true => format!(
-            "What a commit takes, by way and quantile, {}",
+            "What a commit takes, by method and quantile, {}",
             digest.findings.plan.experiment.name
         ),
-        false => "What a commit takes, by way and quantile".into(),
+        false => "What a commit takes, by method and quantile".into(),
     };
     let numbers = table(&title, &heads, &lines);
     let columns = names.iter().map(|name| (*name).to_owned()).collect();

@@ -106,8 +106,8 @@ fn explanation(stalls: &Stalls, unit: &str, counted: bool, watched: bool) -> Str
         true => {
             "Below, at the end of each stretch the bytes that are dirty or being written back in \
              the whole machine, and the share of \
-             its time in which the busiest disk had a request under way, by the kernel's counts: \
-             they are of everybody."
+             its time in which the busiest disk had a request under way, by the kernel's counts \
+             (all programs together)."
         }
         false => "What the disk did was not recorded: this dataset is of an earlier version.",
     };

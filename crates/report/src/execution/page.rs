@@ -31,7 +31,7 @@ pub fn page(told: &Told) -> Page {
         operations(run),
         places("instructions", "Which instructions", "instruction", &run.sites),
         (run.callers != run.sites)
-            .then(|| places("callers", "Who asked for it", "called from", &run.callers))
+            .then(|| places("callers", "Callers", "called from", &run.callers))
             .flatten(),
         needless_lines(run),
         findings(run),

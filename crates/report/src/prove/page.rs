@@ -229,8 +229,8 @@ fn section(proof: &Proof) -> Option<Section> {
             "The one that was chosen was measured again, and only that figure is its effect."
         }
         _ => {
-            "The best of many tried at once looks better than it is: whoever picks one should \
-             measure it again."
+            "The best of many tried at once looks better than it is: measure the one \
+             that you choose again."
         }
     };
     let victim = match proof.record.question.budget.is_absolute() {

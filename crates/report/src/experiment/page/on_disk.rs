@@ -177,5 +177,5 @@ fn numbers_table(found: &OnDisk, names: &[String]) -> Markup {
         ]
     };
     let rows: Vec<Vec<String>> = found.points.iter().zip(names).map(row).collect();
-    table("Every way with what it does and whom it harms", &heads, &rows)
+    table("Every method, what it does, and what it slows", &heads, &rows)
 }

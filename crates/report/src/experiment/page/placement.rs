@@ -38,7 +38,7 @@ pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
         }
         p class="note" { "As the kernel tells it; in a virtual machine that need not be so." }
     };
-    Some(Section { id: "placement", title: "Who ran where".into(), body })
+    Some(Section { id: "placement", title: "Where each task ran".into(), body })
 }
 
 // Each CPU that a role may use, with all roles that may use it.

@@ -34,7 +34,7 @@ pub(crate) fn matrix(survey: &Survey) -> Option<Section> {
             (part(survey, true, &format!("All writers held to {pace}"), (1.0 / most, most)))
         }
     };
-    Some(Section { id: "interference", title: "Who disturbs whom".into(), body })
+    Some(Section { id: "interference", title: "What slows what".into(), body })
 }
 
 fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup {
@@ -63,7 +63,7 @@ fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup 
         lines.push(line);
     }
     let victims: Vec<String> = tables.iter().map(|table| table.victim.clone()).collect();
-    let mut heads = vec![("beside", Align::Left)];
+    let mut heads = vec![("next to", Align::Left)];
     heads.extend(victims.iter().map(|victim| (victim.as_str(), Align::Right)));
     let numbers = table(title, &heads, &lines);
     let rows: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
