@@ -202,7 +202,7 @@ fn answers_of_other_verbs_open_in_a_browser() {
                 "--trials=4",
                 "--window=2ms",
             ],
-            "Who should run beside whom?",
+            "Which tasks should share a core or a cache?",
         ),
         (
             &[
