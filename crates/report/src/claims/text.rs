@@ -32,7 +32,8 @@ pub fn text(table: &Table, named: Option<&Document>, style: &Style) -> String {
         (true, false) => faint(&mut out, &summary(table), style),
         (false, _) if named.is_none() => {
             let first = table.ledger.documents.first().map_or("000", |document| &*document.id);
-            let more = format!("A line for each claim: ringfence claims {first}. All figures: -v");
+            let more =
+                format!("A line for each claim: ringfence notes claims {first}. All figures: -v");
             faint(&mut out, &more, style);
         }
         _ => {}
@@ -167,9 +168,9 @@ pub fn summary(table: &Table) -> String {
         return format!(
             "There are no results here: no claim was compared with measured or simulated figures. \
              By the published figures, \
-             of {} claims {} hold and {} do not; {} have no experiment. 'ringfence reproduce' \
+             of {} claims {} hold and {} do not; {} have no experiment. 'ringfence notes run' \
              measures, \
-             'ringfence contribute DATASET' packs what it measured into the folder results/, and \
+             'ringfence notes contribute DATASET' packs what it measured into the folder results/, and \
              --results names another folder.",
             table.claims.len(),
             by(Verdict::Holds),

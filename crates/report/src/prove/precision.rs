@@ -8,9 +8,9 @@ use crate::numbers::duration;
 
 /// `In 20.0 s, about 20 trials, a slowdown of 2 % is detected if trials vary by less than 2.72 %`.
 pub fn precision(found: &Precision) -> String {
-    let percent = |value: f64| {
-        let text = format!("{:.2}", value * 100.0);
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let percent = |value: f64| match value * 100.0 {
+        large if large >= 10.0 => format!("{large:.0}"),
+        small => format!("{small:.2}").trim_end_matches('0').trim_end_matches('.').to_owned(),
     };
     let mut text = match found.time {
         Some(time) => format!("In {}, about {} trials", duration(time), found.trials),

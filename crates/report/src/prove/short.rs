@@ -158,7 +158,7 @@ fn tried(proof: &Proof) -> Option<String> {
     let unknown = proof.tried.iter().filter(|one| one.judged().is_err()).count();
     let parts = [
         (within.len(), format!("within the budget ({named}{more})")),
-        (of(Some(false)).count(), "over it".into()),
+        (of(Some(false)).count(), "over the budget".into()),
         (of(None).count(), "unclear".into()),
         (unknown, "without a figure".into()),
     ];

@@ -39,7 +39,8 @@ pub fn whole() -> Command {
 fn with_results(command: Command) -> Command {
     let is_result = |arg: &Arg| {
         let name = arg.get_value_names().and_then(|names| names.first());
-        name.is_some_and(|name| matches!(name.as_str(), "DATASET" | "SURVEY" | "BEFORE" | "AFTER"))
+        arg.get_id() == "resume"
+            || name.is_some_and(|name| matches!(&**name, "DATASET" | "SURVEY" | "BEFORE" | "AFTER"))
     };
     let find = |arg: Arg| match is_result(&arg) {
         true => arg.value_parser(PathBufValueParser::new().map(results::find)),

@@ -78,7 +78,10 @@ fn length(plan: &Plan, machine: &Machine) -> String {
     let trials = measure.looks.last().copied().unwrap_or_default();
     let least = plan.least_trial() * trials;
     match measure.time {
-        _ if machine.simulated.is_some() => format!("simulated, at most {trials} trials"),
+        Some(limit) if machine.simulated.is_some() => {
+            format!("simulated, at most {} of the machine's own time", time(limit.0))
+        }
+        None if machine.simulated.is_some() => format!("simulated, at most {trials} trials"),
         Some(limit) => format!("at most {}", time(limit.0)),
         None if least.is_zero() => format!("at most {trials} trials"),
         None => format!("at most {trials} trials, {} at least", time(least)),

@@ -68,9 +68,13 @@ fn beginning_with_its_flag(error: Failure, args: &Prove) -> Failure {
 
 // What is about to be measured, for how long, and how precise that is.
 fn announce(question: &Question, plan: &Plan, machine: &Machine) {
-    let time =
-        question.time.map_or(String::new(), |time| format!(", at most {}", announce::time(time.0)));
-    let verb = if machine.simulated.is_some() { "simulates" } else { "measures" };
+    let (verb, whose) = match machine.simulated {
+        Some(_) => ("simulates", " of the machine's own time"),
+        None => ("measures", ""),
+    };
+    let time = question
+        .time
+        .map_or(String::new(), |time| format!(", at most {}{whose}", announce::time(time.0)));
     let mut text = format!(
         "prove: {verb} the victim alone and with the aggressor, and with levers if it exceeds \
          {}{time}; Ctrl-C keeps what was measured\n",
