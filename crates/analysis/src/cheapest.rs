@@ -34,8 +34,8 @@ pub struct Compared {
     pub by_median: bool,
 }
 
-/// Compares the durable methods to commit that have a figure; `None` where there are fewer than two,
-/// or where something else was measured, too.
+/// Compares the durable methods to commit that have a figure; `None` where there are fewer than
+/// two, or where something else was measured, too.
 pub fn cheapest(
     plan: &Plan,
     samples: &[Sample],

@@ -169,9 +169,8 @@ pub fn summary(table: &Table) -> String {
             "There are no results here: no claim was compared with measured or simulated figures. \
              By the published figures, \
              of {} claims {} hold and {} do not; {} have no experiment. 'ringfence notes run' \
-             measures, \
-             'ringfence notes contribute DATASET' packs what it measured into the folder results/, and \
-             --results names another folder.",
+             measures, 'ringfence notes contribute DATASET' packs what it measured into the \
+             folder results/, and --results names another folder.",
             table.claims.len(),
             by(Verdict::Holds),
             by(Verdict::DoesNot),

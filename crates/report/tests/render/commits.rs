@@ -189,8 +189,8 @@ fn the_first_sentence_names_a_way_its_batch_and_its_cost() {
     assert!(said.contains("per commit of 4KiB."), "{said}");
     // Nothing durable has a figure.
     digest.findings.results[0].ns_per_unit = Err(NotEstimable::TooFewTrials { trials: 2 });
-    let why = "No method is recommended, because the only durable one has no figure: too few trials: 2, \
-               and a figure takes at least 4.";
+    let why = "No method is recommended, because the only durable one has no figure: too few \
+               trials: 2, and a figure takes at least 4.";
     assert_eq!(headline(&digest), why);
 }
 
@@ -246,8 +246,8 @@ fn where_intervals_are_too_wide_it_says_why_no_way_is_advised_and_what_helps() {
         let text = ringfence_report::experiment(&digest.findings, &style);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let only = "No method is recommended, because only one of the 2 durable ones has a figure: the 6 \
-                trials differ so much that the \
+    let only = "No method is recommended, because only one of the 2 durable ones has a figure: the \
+                6 trials differ so much that the \
                 interval reaches beyond a factor of 10 to either side; about 9 trials would narrow \
                 it to that.";
     assert!(text(&digest).contains(only), "{}", text(&digest));

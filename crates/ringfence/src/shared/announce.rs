@@ -26,8 +26,8 @@ pub fn plan(plan: &Plan, machine: &Machine, output: &Output) -> Option<String> {
     sentence(&name, &cases(plan), &(length(plan, machine) + &written), output)
 }
 
-/// `commit in /home: 16 cases, at most 30 s; Ctrl-C keeps what was measured`; nothing where it would
-/// be in the way.
+/// `commit in /home: 16 cases, at most 30 s; Ctrl-C keeps what was measured`; nothing where it
+/// would be in the way.
 pub fn sentence(name: &str, what: &str, length: &str, output: &Output) -> Option<String> {
     let shown = !output.quiet && !output.json;
     shown.then(|| format!("{name}: {what}, {length}; Ctrl-C keeps what was measured"))

@@ -108,8 +108,8 @@ fn sound(browser: &Path, page: &Path) -> String {
     assert!(opened.dom.contains(&format!("data-drawn=\"{figures}\"")));
     let unfolded = opened.dom.matches("<svg").count();
     assert!((1..=figures).contains(&unfolded), "{unfolded} of {figures}");
-    // Without its policy it asks for nothing either, also when all is unfolded, and when a hover text stands over each
-    // figure.
+    // Without its policy it asks for nothing either, also when all is unfolded, and when a hover
+    // text stands over each figure.
     let folder = Folder::new();
     let bare = folder.path().join("bare.html");
     let (before, after) = text.split_once("<meta http-equiv=\"Content-Security-Policy\"").unwrap();

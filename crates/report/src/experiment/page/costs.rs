@@ -68,8 +68,8 @@ pub(crate) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     }
     let body = match as_map(plan, &costs) {
         Some(rows) => html! {
-            p { "Nanoseconds per line of 64 B. The stronger the colour, the higher the cost; hover for \
-                 intervals." }
+            p { "Nanoseconds per line of 64 B. The stronger the colour, the higher the cost; hover \
+                 for intervals." }
             (maps(&rows))
         },
         None => list(plan, &costs),
