@@ -15,12 +15,16 @@
 //! ```no_run
 //! use ringfence_resctrl::{GroupId, Options, Resctrl, Step, Transaction};
 //! # fn main() -> Result<(), ringfence_resctrl::Error> {
-//! let resctrl = Resctrl::find(&ringfence_system::root::FsRoot::host())?; let mut change =
-//! Transaction::begin(&resctrl, "an example", &Options::default())?; let quiet =
-//! GroupId::control("quiet"); change.apply(Step::Create { group: quiet.clone() })?;
+//! let resctrl = Resctrl::find(&ringfence_system::root::FsRoot::host())?;
+//! let mut change = Transaction::begin(&resctrl, "an example", &Options::default())?;
+//! let quiet = GroupId::control("quiet");
+//! change.apply(Step::Create { group: quiet.clone() })?;
 //! change.apply(Step::Schemata { group: quiet.clone(), schemata: "L3:0=f".parse().unwrap() })?;
-//! change.move_process(&quiet, 4711)?; // ... and measure; then: for kept in change.restore()?.left
-//! { println!("left as another program has set it: {kept}"); }
+//! change.move_process(&quiet, 4711)?;
+//! // ... and measure; then:
+//! for kept in change.restore()?.left {
+//!     println!("left as another program has set it: {kept}");
+//! }
 //! # Ok(())
 //! # }
 //! ```
