@@ -48,10 +48,12 @@ pub(crate) fn section(digest: &Digest) -> Option<Section> {
     Some(Section { id: "latencies", title: "Latencies".into(), body })
 }
 
-/// With the name that its case has on a page.
+/// With the name that its case has on a page. Other roles than the metric's keep theirs.
 pub(crate) fn labelled(one: &CaseLatencies, digest: &Digest) -> CaseLatencies {
+    let plan = &digest.findings.plan;
     let mut one = one.clone();
-    if let Some(method) = method::of_case(&digest.findings.plan, one.case) {
+    let is_metric = one.role == plan.experiment.metric;
+    if let Some(method) = method::of_case(plan, one.case).filter(|_| is_metric) {
         one.label = method;
     }
     one
