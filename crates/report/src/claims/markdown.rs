@@ -124,7 +124,7 @@ fn row(out: &mut String, tested: &Tested) {
     let labels: Vec<&str> = [&test.case, &test.against]
         .into_iter()
         .chain(test.than.iter().flatten())
-        .map(|l| &**l)
+        .map(String::as_str)
         .collect();
     let comparison = escaped(&comparison(&labels));
     let published = match &tested.published[..] {

@@ -96,22 +96,24 @@ fn not_durable(ways: &Ways) -> Option<String> {
 pub(crate) fn sentences(found: &Findings) -> Option<Vec<String>> {
     let ways = Ways::of(found).filter(|ways| !ways.tasks.is_empty())?;
     let not_durable = not_durable(&ways);
-    let Advice { mut answer, calls, .. } = advice(found, ways, "");
+    let mut answer = with_calls(advice(found, ways, ""));
     // A page has no caveats that would hold the reason.
     if let (Some(why), Some(first)) = (none_advised(found), answer.first_mut()) {
         *first = why;
     }
-    let calls = calls.map(|calls| format!("The calls: {calls}."));
-    Some(answer.into_iter().chain(calls).chain(not_durable).chain(unreached(found)).collect())
+    Some(answer.into_iter().chain(not_durable).chain(unreached(found)).collect())
+}
+
+fn with_calls(advice: Advice) -> Vec<String> {
+    let calls = advice.calls.map(|calls| format!("The calls: {calls}."));
+    advice.answer.into_iter().chain(calls).collect()
 }
 
 /// The recommendation alone, for texts without the matrix; nothing where something else was
 /// measured.
 pub(crate) fn recommendation(found: &Findings) -> Option<String> {
     let ways = Ways::of(found).filter(|ways| !ways.tasks.is_empty())?;
-    let Advice { answer, calls, .. } = advice(found, ways, "");
-    let calls = calls.map(|calls| format!("The calls: {calls}."));
-    let text: Vec<String> = answer.into_iter().chain(calls).collect();
+    let text = with_calls(advice(found, ways, ""));
     (!text.is_empty()).then(|| text.join(" "))
 }
 
