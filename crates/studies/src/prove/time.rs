@@ -151,6 +151,7 @@ impl Precision {
 
 #[cfg(test)]
 mod tests {
+    use ringfence_experiment::units::Span;
 
     use super::*;
 
@@ -237,5 +238,14 @@ mod tests {
         // 97.5 %, 19 degrees of freedom: t = 2.433, and 0.861 for a chance of 80 %:
         // ln 1.02 * sqrt 20 / (2.433 + 0.861) = 0.02689.
         assert!((precision.spread.unwrap() - 0.02689).abs() < 2e-5, "{precision:?}");
+        // How trials of a quantile may vary is not known before they are made.
+        let quantity = "p99".parse().unwrap();
+        let measure = Measure { quantity, ..measure };
+        let bound = Budget::AtMost(quantity, Span::ms(5));
+        let precision = Precision::of(bound, &measure, None).unwrap();
+        assert_eq!(
+            (precision.time, precision.trials, precision.quantity, precision.spread),
+            (None, 20, quantity, None)
+        );
     }
 }
