@@ -12,19 +12,19 @@ use super::decided;
 use crate::engines;
 use crate::prove::time::{LAST_LOOK, looks};
 
-/// How long a verb measures that has no time of its own, where neither a time nor trials are given.
+/// The default time of a verb without one of its own.
 const USUAL: Span = Span::ms(60_000);
 
-/// More trials say little new.
+/// More trials add little.
 const MOST_TRIALS: u32 = 20_000;
 
-/// To what a simulation is precise that has no other end.
+/// The precision at which a simulation ends.
 const PRECISE: Share = Share(0.01);
 
-/// What the user said of the length of a measurement.
+/// Which limits the user gave.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// A time, which is the experiment's.
+    /// A time; the experiment has it.
     pub time: bool,
     /// A number of trials.
     pub trials: bool,
@@ -53,23 +53,27 @@ pub fn set_time(experiment: &mut Experiment, machine: &Machine, asked: Asked) {
         }
     }
     let own = measure.time.unwrap_or(USUAL);
-    let time = if asked.time { own } else { own.max(Span(plan.least_time()).rounded_up()) };
+    let time = if asked.time { own } else { own.max(least(&plan)) };
     measure.time = Some(time);
     if (asked.time || settles) && !asked.trials && !simulated {
         use_the_time(measure, plan.least_trial(), time);
     }
 }
 
-// Of these it is not known how long they take.
+// It is not known how long these take.
 fn runs_whole(plan: &Plan) -> bool {
     plan.measured().into_iter().any(|case| is_whole_run(plan.metric_task(case)))
 }
 
 /// Sets a default time: `time`, or longer if a figure of every case takes longer.
 pub fn set_default_time(experiment: &mut Experiment, machine: &Machine, time: Span) {
-    let plan = engines::plan(&decided(experiment), machine);
-    let least = plan.map_or(time, |plan| Span(plan.least_time()).rounded_up());
+    let least = engines::plan(&decided(experiment), machine).map_or(time, |plan| least(&plan));
     experiment.measure.time = Some(time.max(least));
+}
+
+// What a figure of every case takes.
+fn least(plan: &Plan) -> Span {
+    Span(plan.least_time()).rounded_up()
 }
 
 // With looks before the last of the verb's trials.
