@@ -99,7 +99,7 @@ pub struct Notes {
 pub enum NotesAction {
     /// Repeat published experiments, and compare the figures
     Run(Reproduce),
-    /// Check which published claims hold on measured machines
+    /// Check which published claims hold, by the stored results
     ///
     /// Compares every claim of the documents that Ringfence began with to the datasets in results/.
     Claims(Claims),

@@ -289,7 +289,7 @@ impl<'a> Asked<'a> {
         if needs("--aggressor") && self.words.iter().any(|word| word.starts_with("--victim-probe"))
         {
             return format!(
-                "'{typed}' needs --aggressor, the task to run beside it, or a running process: \
+                "'{typed}' needs --aggressor, the task to run next to it, or a running process: \
                  --aggressor-pid PID"
             );
         }
