@@ -25,7 +25,7 @@ pub fn allow(bytes: Bytes) {
 }
 
 /// What a run may write.
-pub fn limit() -> Bytes {
+fn limit() -> Bytes {
     Bytes(ALLOWED.load(Ordering::Relaxed))
 }
 

@@ -37,7 +37,7 @@ fn up_to(answer: &Answer, limit: f64) -> String {
     }
     let harms = harms_of(answer, &named, limit);
     if !harms.is_empty() {
-        text += &format!(" Beside other tasks: {}.", harms.join("; "));
+        text += &format!(" Next to other tasks: {}.", harms.join("; "));
     }
     let bound = |method: &Method| answer.harm(method.instruction, BESIDE)?.at_most();
     match gentler(answer) {

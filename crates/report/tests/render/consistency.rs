@@ -139,7 +139,7 @@ fn check_headline(survey: &Survey, headline: &str) {
         answer::WRITTEN.iter().filter(|(block, _)| !costs(survey, block.0).is_empty()).count();
     assert_eq!(told, known, "{headline}");
     // Of each that is called cheapest it is said what it does to others, once.
-    let Some((_, others)) = headline.split_once(" Beside other tasks: ") else {
+    let Some((_, others)) = headline.split_once(" Next to other tasks: ") else {
         assert!(headline.ends_with("What they do to other tasks was not measured."), "{headline}");
         return;
     };

@@ -11,7 +11,7 @@ use ringfence_machine::Machine;
 
 use crate::args::Output;
 
-/// That of an experiment; nothing where it would be in the way, or where files cannot be written.
+/// The line of an experiment; nothing with `--json`, or where files cannot be written.
 pub fn plan(plan: &Plan, machine: &Machine, output: &Output) -> Option<String> {
     let writes = write_budget::at_most(plan);
     let is_refused = plan.writes_about().is_some() && writes.is_none();
@@ -23,19 +23,13 @@ pub fn plan(plan: &Plan, machine: &Machine, output: &Output) -> Option<String> {
         None => String::new(),
     };
     let name = format!("{}{}", plan.experiment.name, place(plan));
-    sentence(&name, &cases(plan), &(length(plan, machine) + &written), output)
+    sentence(&name, &cases(plan), &(length(plan, machine) + &written), output.json)
 }
 
-/// `commit in /home: 16 cases, at most 30 s; Ctrl-C keeps what was measured`; nothing where it
-/// would be in the way.
-pub fn sentence(name: &str, what: &str, length: &str, output: &Output) -> Option<String> {
-    let shown = !output.quiet && !output.json;
-    shown.then(|| format!("{name}: {what}, {length}; Ctrl-C keeps what was measured"))
-}
-
-/// What a run may write, to follow its time.
-pub fn limit() -> String {
-    format!(", at most {} written to disks", write_budget::limit())
+/// `commit in /home: 16 cases, at most 30 s; Ctrl-C keeps what was measured`; nothing with
+/// `--json`. The display leaves it out with `--quiet`.
+pub fn sentence(name: &str, what: &str, length: &str, json: bool) -> Option<String> {
+    (!json).then(|| format!("{name}: {what}, {length}; Ctrl-C keeps what was measured"))
 }
 
 /// A time as in a sentence: `30 s`, `2 min`, `2 min 5 s`.

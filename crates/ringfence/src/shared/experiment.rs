@@ -69,11 +69,13 @@ fn run_on(
     let dir = super::results::new_dir(flags.output.out.as_deref(), &experiment.name)?;
     super::folder::check_new(&dir)?;
     refuse_nothing(&plan, &machine)?;
-    let announced = announce::plan(&plan, &machine, &flags.output);
+    let mut show = Show::new(flags.output.quiet);
+    show.begin(&title(&plan));
+    show.announce(announce::plan(&plan, &machine, &flags.output));
     let measure = |stop: &AtomicBool, show: ShowProgress| {
         measure::measure(&experiment, &machine, &dir, stop, show)
     };
-    carry_out((&title(&plan), announced), &dir, &machine, flags, &measure)
+    carry_out(show, &dir, &machine, flags, &measure)
 }
 
 // What is measured; for episodes also how long that takes, since it is longer than users expect.
@@ -101,17 +103,16 @@ pub fn refuse_nothing(plan: &Plan, machine: &Machine) -> Result<(), Failure> {
 /// Told how far measuring has come.
 pub type ShowProgress<'a> = &'a mut dyn FnMut(Progress);
 
-/// Measures what has this name and is announced so, shows progress meanwhile and the results after
-/// it, and tells how it ended.
+/// Measures with a progress display, prints the results, and returns how it ended.
 pub fn carry_out(
-    (name, announced): (&str, Option<String>),
+    show: Show,
     dir: &Path,
     machine: &Machine,
     flags: &Measuring,
     measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, StudyError>,
 ) -> Result<(), Failure> {
     let started = Instant::now();
-    let done = watch(name, announced, flags, measure)?;
+    let done = watch(show, flags, measure)?;
     let found = Findings::from(&done);
     if flags.output.json {
         output::print_json(&json::experiment(&found, dir))?;
@@ -143,18 +144,13 @@ pub fn verdict(found: &Findings) -> Result<(), Failure> {
     }
 }
 
-/// Measures and shows progress meanwhile.
-pub fn watch(
-    name: &str,
-    announced: Option<String>,
+fn watch(
+    mut show: Show,
     flags: &Measuring,
     measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, StudyError>,
 ) -> Result<Measurement, Failure> {
     let stop = super::host::stop_on_signals()?;
     let _awake = super::host::keep_awake(flags.no_deep_idle)?;
-    let mut show = Show::new(flags.output.quiet);
-    show.begin(name);
-    show.announce(announced);
     let done = measure(&stop, &mut |progress| show.update(progress));
     show.end();
     Ok(done?)

@@ -120,7 +120,7 @@ fn announced(question: &Question, flags: &Measuring) -> Option<String> {
         }
         _ => format!("{} trials", question.screen.looks.last().copied().unwrap_or_default()),
     };
-    announce::sentence("pair", &what, &length, &flags.output)
+    announce::sentence("pair", &what, &length, flags.output.json)
 }
 
 fn measure(

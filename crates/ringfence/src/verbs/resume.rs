@@ -12,6 +12,7 @@ use ringfence_studies::survey::Survey;
 use crate::args::{Measuring, Output};
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::Show;
 use crate::shared::command::command;
 use crate::shared::{experiment, flags, folder, host};
 
@@ -46,7 +47,9 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     let resume = |stop: &AtomicBool, show: experiment::ShowProgress| {
         measure::resume(dir, &machine, time, stop, show)
     };
-    experiment::carry_out((&name, None), dir, &machine, flags, &resume)
+    let mut show = Show::new(flags.output.quiet);
+    show.begin(&name);
+    experiment::carry_out(show, dir, &machine, flags, &resume)
 }
 
 // Shows it, so that a script which resumes until it is done gets the results and no failure.

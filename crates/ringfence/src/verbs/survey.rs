@@ -29,7 +29,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
     let options = options(&dir);
-    show.announce(announced(&options, args));
+    show.announce(announced(&options, &machine, args));
     let surveyed = survey::run(&options, &machine, &stop, &mut show);
     show.end();
     let surveyed = surveyed?;
@@ -50,15 +50,16 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     }
 }
 
-fn announced(options: &Options, args: &Survey) -> Option<String> {
+fn announced(options: &Options, machine: &Machine, args: &Survey) -> Option<String> {
     let (what, written) = match &options.files {
-        Some(files) => {
-            (format!("this machine, files in {}", files.dir.display()), announce::limit())
-        }
+        Some(files) => (
+            format!("this machine, files in {}", files.dir.display()),
+            format!(", at most {} written to disks", survey::writes(options, machine)),
+        ),
         None => ("a machine without files".into(), String::new()),
     };
     let length = format!("about {}{written}", announce::time(survey::expected(options)));
-    announce::sentence("survey", &what, &length, &args.output)
+    announce::sentence("survey", &what, &length, args.output.json)
 }
 
 // A described machine has none, which needs no message unless the user asked for them.

@@ -23,7 +23,7 @@ pub use advice::Advice;
 pub use experiments::Depth;
 pub use files::Files;
 pub use probes::{Probes, Reloads};
-pub use run::{Options, expected, planned, run};
+pub use run::{Options, expected, planned, run, writes};
 pub use tables::{CostRow, NeighbourRow, Neighbours, Survey};
 pub use victim::{Level, Outside};
 

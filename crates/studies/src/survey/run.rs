@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use ringfence_engine::write_budget;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::{Experiment, Reason};
 use ringfence_machine::Machine;
@@ -60,6 +61,15 @@ pub fn planned(options: &Options, machine: &Machine) -> Vec<Experiment> {
 /// About how long it takes.
 pub fn expected(options: &Options) -> Duration {
     stages(options).into_iter().sum()
+}
+
+/// What it writes to disks at most.
+pub fn writes(options: &Options, machine: &Machine) -> Bytes {
+    let plan = |experiment: &Experiment| {
+        Plan::new(experiment, &machine.topology, machine.features.as_ref()).ok()
+    };
+    let plans = files(options).iter().filter_map(plan).collect::<Vec<_>>();
+    Bytes(plans.iter().filter_map(write_budget::at_most).map(|bytes| bytes.0).sum())
 }
 
 fn stages(options: &Options) -> Vec<Duration> {
@@ -128,7 +138,7 @@ impl Surveying<'_> {
             return Ok(None);
         }
         let experiment = self.files().into_iter().nth(number);
-        let name = ["what a durable commit costs", "commits beside writers"];
+        let name = ["what a durable commit costs", "commits next to writers"];
         Ok(experiment.map(|experiment| self.planned(name[number].into(), experiment)))
     }
 
@@ -136,7 +146,7 @@ impl Surveying<'_> {
         let how = if matches!(writers, Writers::Paced(_)) { "paced writers" } else { "writers" };
         let Options { depth, seed, .. } = *self.options;
         let experiment = experiments::neighbours(depth, victim, writers, size, seed);
-        self.planned(format!("{} beside {how}", victim.name), experiment)
+        self.planned(format!("{} next to {how}", victim.name), experiment)
     }
 }
 
@@ -181,7 +191,7 @@ impl Study for Surveying<'_> {
             None => {
                 let no_pace = |victim: &Victim| {
                     format!(
-                        "{} beside paced writers, because no writer's rate is known",
+                        "{} next to paced writers, because no writer's rate is known",
                         victim.name
                     )
                 };

@@ -28,8 +28,11 @@ pub fn run(args: &Tune, dir: &Path) -> Result<(), Failure> {
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
     let what = format!("every durable method in {}", question.dir.display());
-    let length = format!("3 stages, about a minute{}", announce::limit());
-    show.announce(announce::sentence("tune", &what, &length, &args.output));
+    let length = match question.trials {
+        Some(trials) => format!("{trials} trials of each"),
+        None => "about a minute".into(),
+    };
+    show.announce(announce::sentence("tune", &what, &length, args.output.json));
     let tuned = files::run(&question, &mut Here::new(&machine, &to.dir, &stop, &mut show));
     show.end();
     let tuned = tuned?;

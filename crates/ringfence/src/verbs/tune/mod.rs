@@ -52,7 +52,7 @@ fn of_memory(args: &Tune, target: Target) -> Result<(), Failure> {
     let mut show = Show::new(args.output.quiet);
     let what = format!("every method on {}", question.target);
     let length = format!("{} trials of each", question.trials);
-    show.announce(announce::sentence("tune", &what, &length, &args.output));
+    show.announce(announce::sentence("tune", &what, &length, args.output.json));
     let tuned = tune::run(&question, &mut Here::new(&machine, &to.dir, &stop, &mut show));
     show.end();
     let tuned = tuned?;

@@ -72,7 +72,7 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
 
 fn announced(question: &Question, flags: &Flags) -> Option<String> {
     let settings = &question.settings;
-    let what = match question.cases.len() {
+    let what: String = match question.cases.len() {
         1 => "1 command".into(),
         commands => format!("{commands} commands in turn"),
     };
@@ -84,8 +84,7 @@ fn announced(question: &Question, flags: &Flags) -> Option<String> {
             announce::time(Duration::from_secs_f64(settings.time_of(question.cases.len())))
         ),
     };
-    (!flags.json && !flags.quiet)
-        .then(|| format!("versus: {what}, {length}; Ctrl-C keeps what was measured"))
+    announce::sentence("versus", &what, &length, flags.json)
 }
 
 // Commands that run on.
