@@ -53,6 +53,26 @@ fn what_takes_too_long_is_ended_and_said() {
 }
 
 #[test]
+fn an_emulator_that_stays_when_its_guest_is_off_does_no_harm() {
+    let test = "an_emulator_that_stays_when_its_guest_is_off_does_no_harm";
+    let Some(testbed) = or_skip(test) else { return };
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    fs::create_dir_all(&folder).unwrap();
+    let profile = folder.join("stays");
+    let broadwell = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testbed/profiles/broadwell");
+    let said = fs::read_to_string(broadwell).unwrap();
+    assert!(!said.contains("\nmore = "), "{said}");
+    fs::write(&profile, format!("{said}\nmore = -no-shutdown\n")).unwrap();
+    let output = testbed
+        .profile(profile.to_str().unwrap())
+        .out(folder.join("out"))
+        .run("echo text > /out/file; echo printed; exit 3");
+    assert_eq!((output.code, output.stdout.as_str()), (3, "printed\n"), "{output}");
+    assert_eq!(fs::read(folder.join("out/file")).unwrap(), b"text\n");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn a_kernel_that_dies_is_a_failure_of_the_testbed() {
     let Some(testbed) = or_skip("a_kernel_that_dies_is_a_failure_of_the_testbed") else { return };
     let why = testbed.try_run("echo begun; echo c > /proc/sysrq-trigger; sleep 60").unwrap_err();
