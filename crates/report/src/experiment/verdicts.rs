@@ -1,13 +1,13 @@
 //! On which side of its limit each arm lies that an experiment holds against one.
 
-use ringfence_analysis::verdicts::Judged;
+use ringfence_analysis::verdicts::{Judged, Lower};
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::Task;
 use ringfence_studies::findings::Findings;
 
 use crate::commits::method;
 use crate::experiment::cases::words;
-use crate::numbers::{ns_estimate, percent};
+use crate::numbers::{ns_estimate, ns_interval, percent};
 use crate::prove::budget;
 
 /// In a sentence; nothing where none is held.
@@ -62,7 +62,15 @@ fn of_times(found: &Findings, limit: Budget) -> String {
             (Some(false), several) if several > 1 => ", over",
             _ => "",
         };
-        format!("{}: {quantity} {}{side}", name(found, judged.case), ns_estimate(&judged.figure))
+        let name = name(found, judged.case);
+        match &judged.lower {
+            Some(Lower { quantile, figure }) => format!(
+                "{name}: {quantile} alone is {}; {quantity} {}",
+                ns_interval(figure),
+                ns_estimate(&judged.figure)
+            ),
+            None => format!("{name}: {quantity} {}{side}", ns_estimate(&judged.figure)),
+        }
     };
     let all: Vec<String> = found.judged.iter().map(one).collect();
     format!("{answer}: {}. {}.", budget::text(limit), all.join("; "))
