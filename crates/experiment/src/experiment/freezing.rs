@@ -69,6 +69,12 @@ impl Freezing {
         Span::ms((room.as_millis() as u64).max(1))
     }
 
+    /// The shortest pause that such a window fits into, in whole milliseconds.
+    pub fn for_window(window: Span) -> Span {
+        let pause = window.0 + Self::AFTER_FREEZE + Self::MARGIN;
+        Span::ms(pause.as_nanos().div_ceil(1_000_000) as u64)
+    }
+
     /// A window that fits into a pause. It is no longer than half a second, however long a pause
     /// may be: each has to wait until its pause fits into the share, so that a minute holds a few
     /// longer ones alone.

@@ -2,6 +2,7 @@
 //! only for windows.
 
 use super::episodes::is_whole_run;
+use crate::experiment::Freezing;
 use crate::task::Task;
 use crate::task::axes::Variant;
 use crate::{Arm, Experiment, Role};
@@ -143,14 +144,18 @@ fn check_pauses(
     if is_paused(experiment, name) && window > freezing.longest_window() {
         let least =
             variants_of_metric.iter().filter_map(|variant| variant.task.least_window()).max();
+        let is_probe = variants_of_metric.iter().any(|one| matches!(one.task, Task::Probe(_)));
+        let longer =
+            format!("allow a longer pause (--longest-freeze {})", Freezing::for_window(window));
         let instead = match least.filter(|least| *least > freezing.longest_window()) {
             // So long to hold some answers.
-            Some(_) => "send more requests (--probe-rate)".into(),
-            None => format!("use {} at most", freezing.longest_window()),
+            Some(_) if is_probe => format!("send more requests (--probe-rate), or {longer}"),
+            Some(_) => longer,
+            None => format!("use {} at most, or {longer}", freezing.longest_window()),
         };
         return Err(format!(
             "window = {window} does not fit into the longest pause of '{name}', which is {}: \
-             {instead}, or allow a longer pause (--longest-freeze)",
+             {instead}",
             freezing.longest,
         ));
     }
