@@ -87,15 +87,22 @@ fn one(out: &mut String, findings: &Findings, only: &Measure, style: &Style) {
     let runs = plural(only.runs as usize, "run");
     let head = format!("{name}: {runs} in {}", time(findings));
     hanging(out, "", None, &head, style);
-    let Ok(interval) = only.time.estimate() else {
-        let text = alone(findings).unwrap_or_default();
-        paragraph(out, 2, &capital(&text), style);
-        return;
+    let estimate = only.time.estimate();
+    let mean_of_runs = match (&estimate, &only.described) {
+        (Ok(interval), _) => {
+            let level = percent(findings.settings.confidence);
+            Some(format!("{} ({level})", ns_figure(interval)))
+        }
+        (Err(_), Some(all)) => Some(format!("{} (no interval)", ns(all.mean))),
+        (Err(_), None) => None,
     };
-    let level = percent(findings.settings.confidence);
+    if estimate.is_err() {
+        let text = alone(findings).unwrap_or_default();
+        paragraph(out, 2, &(capital(&text) + "."), style);
+    }
+    let Some(mean_of_runs) = mean_of_runs else { return };
     let median = only.described.as_ref().map(|all| ns(all.median));
-    let parts = [("median", median)];
-    line(out, "mean", &format!("{} ({level})", ns_figure(&interval)), &parts, style);
+    line(out, "mean", &mean_of_runs, &[("median", median)], style);
     if let Some(Plain { min, max, stddev, .. }) = &only.described {
         let parts = [("max", Some(ns(*max))), ("deviation", stddev.map(ns))];
         line(out, "min", &ns(*min), &parts, style);
@@ -136,7 +143,8 @@ fn columns_of(findings: &Findings, (ratio, cpu): (bool, bool), style: &Style) ->
     columns.extend(letters.then(|| Column::left("")));
     columns.extend([Column::text("command", 12), Column::left("a run takes")]);
     columns.extend(["min", "max"].map(|head| Column::right(format!("{head}, {unit}"))));
-    columns.extend(["user", "sys"].into_iter().filter(|_| cpu).map(Column::right));
+    let of_cpus = ["user", "sys"].into_iter().filter(|_| cpu);
+    columns.extend(of_cpus.map(|head| Column::right(format!("{head}, {unit}"))));
     columns.extend(ratio.then(|| Column::right("against first")));
     let mut table = Table::new(columns);
     for measure in &findings.commands {
@@ -256,13 +264,15 @@ fn warnings(out: &mut String, findings: &Findings, style: &Style) {
 /// That some runs are far from the rest, as hyperfine warns.
 fn outliers(findings: &Findings) -> Option<String> {
     let of = |measure: &Measure| {
-        let max = ns(measure.described.as_ref()?.max);
+        let Plain { min, max, .. } = measure.described.as_ref()?;
         let outliers = measure.outliers;
         (outliers > 0).then(|| {
             format!(
-                "{outliers} of {} runs of {} (max {max})",
+                "{outliers} of {} runs of {} ({} to {})",
                 measure.runs,
-                label(findings, &measure.case)
+                label(findings, &measure.case),
+                ns(*min),
+                ns(*max)
             )
         })
     };

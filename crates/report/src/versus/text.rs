@@ -70,8 +70,8 @@ pub fn announcement(announced: &Announced, settings: &Settings) -> String {
                 None => "no reasonable time would be enough".into(),
             };
             format!(
-                "{told}, and not one of {}, the budget: {takes}; there is a verdict only if the \
-                 interval allows one",
+                "{told}, but the budget is {}: {takes}; there is a verdict only if the interval \
+                 allows one",
                 share(budget)
             )
         }
@@ -90,8 +90,8 @@ pub fn warmed(warmed: &Warmed) -> String {
     };
     if warmed.unknown {
         format!(
-            "{dropped}: there were too few runs to tell, which takes more than {LATEST} of each \
-             command"
+            "{dropped}: whether runs became faster is known from more than {LATEST} of each \
+             command only"
         )
     } else if warmed.still_falling {
         format!("{dropped}, and some command still became faster from run to run after that")
@@ -254,7 +254,7 @@ fn mebibytes(bytes: f64) -> String {
 pub fn failures(findings: &Findings, name: impl Fn(&Case) -> String) -> Vec<String> {
     let failed = findings.commands.iter().filter(|measure| measure.failures > 0).map(|measure| {
         format!(
-            "{}: {} of {} ended with another exit code than 0, or by a signal",
+            "{}: {} of {} failed: exit code other than 0, or a signal",
             name(&measure.case),
             measure.failures,
             plural(measure.runs as usize, "run")

@@ -174,7 +174,7 @@ fn a_dozen_long_commands_in_a_shell() {
         "Of 11 comparisons 10 are within the budget of 5 % and 1 is \
                            over it; the largest ratio: l takes"
     ));
-    assert!(page.contains("b: 1 of 21 runs ended with another exit code than 0, or by a signal."));
+    assert!(page.contains("b: 1 of 21 runs failed: exit code other than 0, or a signal."));
     assert!(
         page.contains("The shell, sh, takes")
             && page.contains("because the kernel offers no counters")
