@@ -189,8 +189,12 @@ pub fn as_text(
         0 => String::new(),
         steps => format!(", after {steps} steps measured before"),
     };
+    let of = match &machine.simulated {
+        Some(simulated) => format!(" of a simulated {}", simulated.name),
+        None => String::new(),
+    };
     text += &format!(
-        "{} samples in {seconds:.0} s{before}; dataset: {}\n",
+        "{} samples{of} in {seconds:.0} s{before}; dataset: {}\n",
         found.samples,
         pasteable(dir)
     );
