@@ -16,6 +16,8 @@ use crate::numbers::time_figure;
 use crate::style::{Paint, Style};
 use crate::text::{capital, listed, plural};
 
+const BY_MEDIAN: &str = "Where intervals overlap, medians of the same trials decide.";
+
 /// The mark of methods that could not be told apart from the cheapest one.
 const TIED: &str = "*";
 
@@ -57,7 +59,7 @@ pub(crate) fn short(found: &Findings, style: &Style) -> Option<Short> {
     };
     caveats.extend((more > 0).then(|| format!("{more} more cases: -v prints them.")));
     if advice.by_median {
-        caveats.push("Where intervals overlap, medians of the same trials decide.".into());
+        caveats.push(BY_MEDIAN.into());
     }
     let only = results.first().filter(|_| results.len() == 1).map(|result| result.case);
     let counted = counted(found, advice.case.or(only));
@@ -113,7 +115,9 @@ fn with_calls(advice: Advice) -> Vec<String> {
 /// measured.
 pub(crate) fn recommendation(found: &Findings) -> Option<String> {
     let ways = Ways::of(found).filter(|ways| !ways.tasks.is_empty())?;
-    let text = with_calls(advice(found, ways, ""));
+    let advice = advice(found, ways, "");
+    let by_median = advice.by_median.then(|| BY_MEDIAN.to_owned());
+    let text: Vec<String> = with_calls(advice).into_iter().chain(by_median).collect();
     (!text.is_empty()).then(|| text.join(" "))
 }
 

@@ -8,13 +8,13 @@ use ringfence_experiment::task::{Commit, DirtyIo, Layout, Task, text};
 use ringfence_studies::findings::Findings;
 use ringfence_studies::prove::{Price, Proof, Verdict};
 
-use crate::commits::method;
+use crate::commits::{method, short};
 use crate::experiment::cases::words;
-use crate::numbers::{count, ns_interval, slowdown};
+use crate::numbers::{count, slowdown};
 use crate::print::unknown::Unknown;
 use crate::prove::budget;
 use crate::prove::budget::judged_figure;
-use crate::text::{clean, listed, plural};
+use crate::text::{clean, listed};
 
 /// A durable way to commit.
 pub(super) struct Way<'a> {
@@ -118,7 +118,7 @@ impl<'a> Ways<'a> {
 
 /// What there is to say below the costs, a paragraph each.
 pub(crate) fn said(found: &Findings) -> impl Iterator<Item = String> {
-    let advised = advice(found).or_else(|| none_advised(found));
+    let advised = none_advised(found).or_else(|| short::recommendation(found));
     let mut parts = Vec::from_iter(advised);
     let mut without = Ways::of(found).map_or_else(Vec::new, |ways| ways.without);
     without.dedup();
@@ -148,43 +148,6 @@ pub(crate) fn none_advised(found: &Findings) -> Option<String> {
         "No method is recommended, because {which}: {}.",
         NotEstimable::hardest(&ways.unknown)?.why()
     ))
-}
-
-/// The cheapest of those that are durable; nothing where less than two were measured, or where they
-/// wrote different amounts or by different numbers of writers, which no program can choose as it
-/// likes.
-fn advice(found: &Findings) -> Option<String> {
-    let mut ways = Ways::of(found)?;
-    if ways.costs.len() < 2 || !ways.alike() {
-        return None;
-    }
-    let tied = ways.sort();
-    let (least, more) = ways.costs.split_at(tied);
-    let quantile = found.plan.experiment.measure.quantity.quantile();
-    let at = quantile.map_or(String::new(), |quantile| format!(" at {quantile}"));
-    let name =
-        |way: &Way| format!("{} ({}{at})", words(&found.plan, way.case), ns_interval(&way.cost));
-    let named: Vec<String> = least.iter().map(name).collect();
-    let mut said = match named.len() {
-        1 => format!("Use {}: no other durable method that was measured is as cheap", named[0]),
-        _ => format!("Use {}, which could not be told apart", listed(&named, "or")),
-    };
-    if let Some(dearest) = more.last() {
-        said += &format!(
-            "; of the others {} costs most, {:.1} times as much as the first",
-            name(dearest),
-            dearest.ratio
-        );
-    }
-    said.push('.');
-    if more.iter().any(|way| way.by_median) {
-        said += " Where intervals overlap, medians of the same trials tell the methods apart.";
-    }
-    if !ways.unknown.is_empty() {
-        said +=
-            &format!(" Of {} there is no figure.", plural(ways.unknown.len(), "durable method"));
-    }
-    Some(said)
 }
 
 /// Ways of which not every commit reached the disk, in a sentence.
