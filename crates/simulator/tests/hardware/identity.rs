@@ -1,7 +1,7 @@
 //! Checks that nothing changes unintentionally: what random programs do on random machines, to the
-//! picosecond, is compared with `tests/hardware/identity.txt`. A change that makes the simulator faster must
-//! leave that file as it is. A change of the model rewrites it with `RINGFENCE_BLESS=1 cargo test
-//! -p ringfence-simulator --test hardware identity`, and says so.
+//! picosecond, is compared with `tests/hardware/identity.txt`. A change that makes the simulator
+//! faster must leave that file as it is. A change of the model rewrites it with `RINGFENCE_BLESS=1
+//! cargo test -p ringfence-simulator --test hardware identity`, and says so.
 
 use std::fmt::Write;
 

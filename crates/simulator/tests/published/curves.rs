@@ -24,6 +24,10 @@ pub enum Axis {
     Sizes(u32),
 }
 
+// OptaneStudy's "GB/s" are 2^30 bytes a second: src/kernel/lat.c divides by MB, which is 0x100000,
+// and graphs/ by 1024 once more.
+const GIB: f64 = 1.073_741_824;
+
 /// A curve.
 pub struct Curve {
     pub machine: &'static str,
@@ -31,7 +35,7 @@ pub struct Curve {
     pub memory: Memory,
     pub of: Loop,
     pub axis: Axis,
-    /// By threads, or by bytes.
+    /// By threads, or by bytes; bandwidths in the source's own unit.
     pub points: &'static [(u32, f64)],
     /// Points that fixed values of the machine file.
     pub used: &'static [u32],
@@ -55,6 +59,15 @@ impl Curve {
             if random { ", random" } else { "" },
             self.source
         )
+    }
+
+    /// Points in ns, or in GB/s of 10^9 bytes.
+    pub fn published(&self) -> impl Iterator<Item = (u32, f64)> {
+        let unit = match self.axis {
+            Axis::Threads(_) | Axis::Sizes(_) if self.source == STUDY => GIB,
+            _ => 1.0,
+        };
+        self.points.iter().map(move |(x, y)| (*x, y * unit))
     }
 
     /// What comes out for each point.
@@ -125,7 +138,7 @@ pub(super) const PERMA: &str = "PerMA-Bench";
 /// OptaneStudy: Yang et al., FAST 2020, graphs/ of github.com/NVSL/OptaneStudy: files 04 (by
 /// threads), 13 (by bytes), 02 (random reads). PerMA-Bench: Benson et al., VLDB 2022, results/ of
 /// the branch eval of github.com/hpides/perma-bench: operations a second and GiB/s, made into ns
-/// and GB/s.
+/// and GB/s. Times by bytes are made of bandwidths, too.
 pub const CURVES: &[Curve] = &[
     curve(
         CASCADE,
@@ -216,7 +229,7 @@ pub const CURVES: &[Curve] = &[
         OneDimm,
         NT_FENCED,
         Bytes,
-        &[(64, 189.6), (128, 196.9), (256, 202.8), (512, 231.4), (1024, 457.7), (4096, 1830.6)],
+        &[(64, 176.6), (128, 183.4), (256, 188.9), (512, 215.5), (1024, 426.3), (4096, 1704.9)],
         &[],
     ),
     curve(
@@ -225,7 +238,7 @@ pub const CURVES: &[Curve] = &[
         OneDimm,
         CLWB_FENCED,
         Bytes,
-        &[(64, 111.3), (128, 121.9), (256, 198.4), (512, 400.6), (1024, 803.1), (4096, 3713.0)],
+        &[(64, 103.7), (128, 113.5), (256, 184.8), (512, 373.1), (1024, 747.9), (4096, 3458.0)],
         &[64],
     ),
     curve(
@@ -272,9 +285,9 @@ pub const CURVES: &[Curve] = &[
     ),
     curve(CASCADE, PERMA, Dram, PLAIN, Bytes, &[(64, 6.41), (1024, 96.1)], &[]),
     curve(CASCADE, PERMA, Optane, PLAIN, Bytes, &[(64, 24.9), (1024, 361.6)], &[]),
-    curve(CASCADE, STUDY, Dram, PLAIN, Bytes, &[(64, 12.2)], &[64]),
-    curve(CASCADE, STUDY, Optane, PLAIN, Bytes, &[(64, 41.0)], &[]),
-    curve(CASCADE, STUDY, OneDimm, PLAIN, Bytes, &[(64, 68.6)], &[]),
+    curve(CASCADE, STUDY, Dram, PLAIN, Bytes, &[(64, 11.6)], &[64]),
+    curve(CASCADE, STUDY, Optane, PLAIN, Bytes, &[(64, 39.1)], &[]),
+    curve(CASCADE, STUDY, OneDimm, PLAIN, Bytes, &[(64, 65.4)], &[]),
     curve(CASCADE, PERMA, Optane, STORE, Bytes, &[(64, 104.1), (256, 203.4)], &[]),
     curve(CASCADE, PERMA, Dram, STORE, Bytes, &[(64, 30.1), (256, 61.4)], &[]),
     curve(

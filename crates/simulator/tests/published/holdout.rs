@@ -13,7 +13,7 @@ const FLUSH_RANDOM: Loop = Loop { random: true, ..CLWB };
 /// in the figure's heading (loads, non-temporal, clwb: 24, 24 on DRAM, 16, 4, 12 on six DIMMs, 4,
 /// 1, 2 on one); and file 12: six threads, a fence each block. PerMA-Bench,
 /// results/pmem/apache-256.json: random reads and writes, independent of each other; its DIMMs
-/// write 18 GB/s, OptaneStudy's 12.5, so that many threads that write tell nothing of the model.
+/// write 18 GB/s, OptaneStudy's 13.4, so that many threads that write tell nothing of the model.
 pub const FRESH: &[Curve] = &[
     sized(OneDimm, LOAD_RANDOM, 4, &[(64, 1.675), (128, 3.344), (256, 6.505), (4096, 6.559)]),
     sized(OneDimm, NT_UNFENCED, 1, &[(128, 1.098), (256, 2.207), (1024, 2.223), (4096, 2.231)]),

@@ -19,7 +19,7 @@ struct Outcome {
 
 impl Outcome {
     fn errors(&self, used: bool) -> impl Iterator<Item = f64> {
-        let points = self.curve.points.iter().zip(&self.simulated);
+        let points = self.curve.published().zip(&self.simulated);
         points
             .filter(move |((x, _), _)| self.curve.used.contains(x) == used)
             .map(|((_, published), simulated)| (simulated / published - 1.0) * 100.0)
@@ -44,8 +44,8 @@ fn simulate(curves: &'static [Curve]) -> Vec<Outcome> {
     });
     for outcome in &outcomes {
         println!("{}", outcome.curve.title());
-        for ((x, published), simulated) in outcome.curve.points.iter().zip(&outcome.simulated) {
-            let used = if outcome.curve.used.contains(x) { "used" } else { "" };
+        for ((x, published), simulated) in outcome.curve.published().zip(&outcome.simulated) {
+            let used = if outcome.curve.used.contains(&x) { "used" } else { "" };
             let error = (simulated / published - 1.0) * 100.0;
             println!("  {x:>6} {published:>9.2} {simulated:>9.2} {error:>+7.1} %  {used}");
         }
