@@ -225,6 +225,33 @@ fn the_write_buffer_combines_what_fits_into_it() {
     near(amplification(64), 2.0, 0.05);
 }
 
+// The media have idle time enough for the whole blocks of a page before the page comes again. They
+// use it, so that their bandwidth does not show in the time of a writer that reads what it writes.
+#[test]
+fn media_that_have_time_left_do_not_slow_a_writer_that_reads() {
+    let page = |share: f64, channels: u32| {
+        let mut machine = machine();
+        machine.nodes[OPTANE].channels = channels;
+        machine.nodes[OPTANE].interleave_bytes = 4096;
+        optane_of(&mut machine).media_write_gb_per_s *= share;
+        let (mut run, thread) = alone(&machine, OPTANE, 64 << 20, |number, line| {
+            let lines = || (0..64).map(|at| line(64 * u64::from(number) + at));
+            let flush = |line| Op::Flush { kind: Flush::Clwb, line };
+            lines()
+                .map(Op::Store)
+                .chain(lines().map(flush))
+                .chain([Op::Sfence, Op::Units(64)])
+                .collect()
+        });
+        rate(&mut run, thread, 2_000_000)
+    };
+    let six = page(1.0, 6);
+    near(page(0.8, 6), six, 0.01);
+    near(page(1.25, 6), six, 0.01);
+    // One alone is the limit.
+    assert!(page(0.8, 1) > 1.1 * page(1.0, 1));
+}
+
 #[test]
 fn wear_levelling_stalls_now_and_then() {
     let mut machine = machine();

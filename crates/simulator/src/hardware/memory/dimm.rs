@@ -7,6 +7,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::blocks::Blocks;
 use crate::hardware::counters::ChannelCounters;
 use crate::hardware::machine::{BlockVictim, Optane};
+use crate::hardware::ring::Ring;
 use crate::hardware::units::{BLOCK, NEVER, ps, transfer};
 
 /// Lines of a block.
@@ -20,6 +21,11 @@ const REGIONS: u32 = 4096;
 /// A DIMM.
 pub struct Dimm {
     writes: Blocks<Combined>,
+    /// Blocks in the order in which they became whole, and when they did; of those that made room
+    /// for others meanwhile, nothing is left in the buffer.
+    whole: Ring<(u32, u64)>,
+    /// So many, of which at most half are still here.
+    most_whole: usize,
     reads: Blocks<Read>,
     victim: BlockVictim,
     whole_for: u64,
@@ -81,8 +87,11 @@ impl Dimm {
             writes: wear.writes,
             stall: ps(wear.stall_ns),
         });
+        let most_whole = 2 * optane.write_buffer_blocks as usize;
         Self {
             writes: Blocks::new(optane.write_buffer_blocks, optane.write_buffer_ways),
+            whole: Ring::new(most_whole, (0, 0)),
+            most_whole,
             reads: Blocks::new(optane.read_buffer_blocks, optane.read_buffer_ways),
             victim: optane.victim,
             whole_for: ps(optane.whole_block_ns),
@@ -114,26 +123,61 @@ impl Dimm {
         self.ready
     }
 
+    // Writes whole blocks that stayed long enough, in the order in which they became whole: all whose
+    // turn at the media came before a time.
+    #[inline]
+    fn write_due(&mut self, at: u64) {
+        while let Some((block, whole_at)) = self.whole.front().copied() {
+            let start = (whole_at + self.whole_for).max(self.media_free);
+            if start >= at {
+                break;
+            }
+            self.whole.pop_front();
+            if self.is_here(block, whole_at) {
+                self.writes.remove(block);
+                self.media_write(block, true, start);
+            }
+        }
+    }
+
+    // Whether a block is in the buffer that became whole then.
+    fn is_here(&mut self, block: u32, whole_at: u64) -> bool {
+        let found = self.writes.find(block);
+        found.is_some_and(|state| state.lines == WHOLE && state.whole_at == whole_at)
+    }
+
+    fn note_whole(&mut self, block: u32, at: u64) {
+        // Where the media are never idle, blocks go by making room only.
+        if self.whole.len() == self.most_whole {
+            for _ in 0..self.most_whole {
+                let Some((block, whole_at)) = self.whole.pop_front() else { break };
+                if self.is_here(block, whole_at) {
+                    self.whole.push_back((block, whole_at));
+                }
+            }
+        }
+        self.whole.push_back((block, at));
+    }
+
     /// A line arrives, not before the buffer is ready for it.
     pub fn write(&mut self, line: u32, at: u64) {
+        self.write_due(at);
         let (block, bit) = (line / LINES, 1 << (line % LINES));
         self.age += 1;
-        let due = self.whole_for;
         if let Some(found) = self.writes.find(block) {
-            let gone = found.lines == WHOLE && found.whole_at + due <= at;
-            if !gone {
-                self.combined += 1;
-                let was = found.lines;
-                found.lines |= bit;
-                if was != WHOLE && found.lines == WHOLE {
-                    found.whole_at = at;
-                }
+            if found.lines == WHOLE && found.whole_at + self.whole_for <= at {
+                // It is on its way to the media, and this line begins the block anew.
+                *found = Combined { lines: bit, known: NEVER, age: self.age, whole_at: 0 };
+                self.ready = self.media_write(block, true, at);
                 return;
             }
-            // It went to the media meanwhile, and this line begins it anew.
-            let new = Combined { lines: bit, known: NEVER, age: self.age, whole_at: 0 };
-            let old = std::mem::replace(found, new);
-            self.ready = self.media_write(block, old, at).max(at);
+            self.combined += 1;
+            let was = found.lines;
+            found.lines |= bit;
+            if was != WHOLE && found.lines == WHOLE {
+                found.whole_at = at;
+                self.note_whole(block, at);
+            }
             return;
         }
         // A block that was read moves from one buffer to the other.
@@ -142,16 +186,13 @@ impl Dimm {
         let (victim, lot) = (self.victim, &mut self.lot);
         let replaced = self.writes.insert(block, new, |states| choose(states, victim, lot));
         if let Some((old, state)) = replaced {
-            self.ready = self.media_write(old, state, at).max(at);
+            self.ready = self.media_write(old, state.lines == WHOLE, at);
         }
     }
 
-    // Writes a block to the media; when that starts and the buffer is rid of it.
-    fn media_write(&mut self, block: u32, state: Combined, at: u64) -> u64 {
-        let whole = state.lines == WHOLE;
-        // Whole blocks that stayed long enough did not wait until their place was needed.
-        let from = if whole { at.min(state.whole_at + self.whole_for) } else { at };
-        let start = from.max(self.media_free);
+    // Writes a block to the media, not before a time; when that starts.
+    fn media_write(&mut self, block: u32, whole: bool, at: u64) -> u64 {
+        let start = at.max(self.media_free);
         self.media_free = start + self.write_ps + if whole { 0 } else { self.partial_ps };
         self.blocks_written += 1;
         self.partial += u64::from(!whole);
@@ -167,6 +208,7 @@ impl Dimm {
     /// A line is asked for; when its data is there.
     #[inline(always)]
     pub fn read(&mut self, line: u32, at: u64) -> u64 {
+        self.write_due(at);
         let block = line / LINES;
         if let Some(found) = self.writes.find(block) {
             let ready = if found.lines & 1 << (line % LINES) != 0 { 0 } else { found.known };
