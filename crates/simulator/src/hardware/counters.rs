@@ -59,6 +59,8 @@ counters! {
         lines_written,
         /// Writes that came when the write pending queue was full.
         writes_that_waited,
+        /// Lines read that the write pending queue had.
+        reads_from_queue,
         /// Lines read that a DIMM's buffer had.
         reads_from_buffers,
         /// Lines written into a block that the buffer had.

@@ -46,6 +46,12 @@ impl<T: Copy> Ring<T> {
         self.get(0)
     }
 
+    /// All of them, the oldest first.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.count).filter_map(|index| self.get(index))
+    }
+
     /// Adds one behind all others.
     #[inline]
     pub fn push_back(&mut self, value: T) {

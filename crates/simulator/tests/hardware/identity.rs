@@ -58,7 +58,7 @@ fn random_machine(lot: &mut Lot, large: bool) -> Machine {
     machine.core.fill_buffers = lot.of(&[2, 12, 31]);
     machine.uncore.nt_ns = lot.of(&[0.0, 90.0]);
     machine.uncore.flush_ns = lot.of(&[0.0, 50.0]);
-    let ahead = Prefetcher { steps: 2, distance: 14, lines: 20 };
+    let ahead = Prefetcher { steps: 2, distance: 14, lines: 20, lines_for_stores: None };
     machine.prefetcher = lot.of(&[false, true]).then_some(ahead);
     if large {
         (machine.l1.size_kib, machine.l1.ways) = lot.of(&[(32, 8), (48, 12)]);

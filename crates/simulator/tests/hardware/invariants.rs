@@ -60,7 +60,10 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
             prop::sample::select(vec![0.0, 44.0]),
             prop::sample::select(vec![0.0, 90.0]),
             prop::sample::select(vec![None, Some(2), Some(62)]),
-            prop::sample::select(vec![None, Some(Prefetcher { steps: 2, distance: 20, lines: 3 })]),
+            prop::sample::select(vec![
+                None,
+                Some(Prefetcher { steps: 2, distance: 20, lines: 3, lines_for_stores: Some(2) }),
+            ]),
         ),
         ([1_u32..256, 1_u32..256], [1_u32..256, 1_u32..256]),
         0_usize..2,

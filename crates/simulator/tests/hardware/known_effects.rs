@@ -260,6 +260,42 @@ fn wear_levelling_stalls_now_and_then() {
         Some(Wear { region_bytes: 65536, writes: 1000, stall_ns: 50_000.0 });
     // 1,000 blocks of 100 ns, and then 50 us in which nothing moves.
     near(nt(&machine, 64 << 10, |number| number), even * 1.5, 0.04);
+    // Spread over many regions, writes move none.
+    near(nt(&machine, 64 << 20, |number| number), even, 0.01);
+}
+
+#[test]
+fn a_flush_asks_for_longer_after_a_line_that_no_cache_has() {
+    let flush = |absent: Option<f64>, loaded: bool| {
+        let mut machine = machine();
+        machine.uncore.absent_flush_ns = absent;
+        let (mut run, thread) = alone(&machine, DRAM, 64 << 20, move |number, line| {
+            let line = line(number.into());
+            let flush = Op::Flush { kind: Flush::Clflushopt, line };
+            let load = loaded.then_some(Op::Load { line, dependent: true });
+            load.into_iter().chain([flush, Op::Sfence, Op::Units(1)]).collect()
+        });
+        rate(&mut run, thread, 1_000_000)
+    };
+    let llc = machine().llc.latency_ns;
+    near(flush(Some(llc + 60.0), false) - flush(None, false), 60.0, 0.01);
+    near(flush(Some(llc + 60.0), true), flush(None, true), 0.001);
+}
+
+#[test]
+fn the_write_pending_queue_answers_reads_of_what_it_has() {
+    let (mut run, _) = alone(&machine(), OPTANE, 64 << 20, |number, line| {
+        let lines = (0..16).map(|at| line(16 * u64::from(number) + at));
+        let writes = lines.map(|line| Op::NtStore { line, bytes: 64 });
+        let read = Op::Load { line: line(16 * u64::from(number) + 15), dependent: true };
+        writes.chain([Op::Sfence, read]).collect()
+    });
+    run.until(Ps::from_ns(1_000_000));
+    let counters = run.channel_counters(OPTANE)[0];
+    assert!(counters.reads_from_queue > 100, "{counters:?}");
+    // These neither use the bus nor ask the DIMM.
+    let from_dimm = counters.reads_from_buffers + counters.blocks_read;
+    assert_eq!(counters.lines_read, from_dimm, "{counters:?}");
 }
 
 #[test]

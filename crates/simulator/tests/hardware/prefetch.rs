@@ -30,7 +30,7 @@ fn chain(prefetcher: Option<Prefetcher>, block: u32) -> (CoreCounters, f64) {
 }
 
 fn streamer(steps: u32, distance: u32) -> Option<Prefetcher> {
-    Some(Prefetcher { steps, distance, lines: 32 })
+    Some(Prefetcher { steps, distance, lines: 32, lines_for_stores: None })
 }
 
 #[test]
@@ -48,6 +48,28 @@ fn a_walk_through_pages_is_fetched_ahead() {
     assert!(ahead < alone / 4.0, "{ahead} and {alone}");
     // No line is read twice.
     assert!(counters.memory_reads as f64 <= 1.05 * 300_000.0 / ahead, "{counters:?}");
+}
+
+#[test]
+fn fewer_lines_come_ahead_of_stores_than_of_loads() {
+    let walk = |stores: bool, lines_for_stores: Option<u32>| {
+        let mut machine = machine();
+        // Nothing but what is under way at once is the limit.
+        (machine.core.rfo_window, machine.nodes[0].bus_gb_per_s) = (2, 1000.0);
+        machine.prefetcher =
+            Some(Prefetcher { steps: 1, distance: 20, lines: 16, lines_for_stores });
+        let mut setup = Setup::new(&machine, 1).unwrap();
+        let region = setup.region(0, 64 << 20).unwrap();
+        let program = rounds(move |number| {
+            let line = region.line(number % region.lines());
+            let load = Op::Load { line, dependent: false };
+            vec![if stores { Op::Store(line) } else { load }, Op::Units(1)]
+        });
+        let thread = setup.program(core(0), 0, program).unwrap();
+        window(&mut setup.start(), thread).1
+    };
+    assert!(walk(true, Some(2)) > 1.2 * walk(true, None), "{}", walk(true, None));
+    assert_eq!(walk(false, Some(2)), walk(false, None));
 }
 
 #[test]

@@ -16,6 +16,14 @@ pub enum Departure {
     Clean(u64),
 }
 
+/// How caches had a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Dirty,
+    Clean,
+    Nowhere,
+}
+
 impl Hierarchy {
     /// A core flushes a line, for a fill buffer that waits.
     #[inline]
@@ -29,9 +37,9 @@ impl Hierarchy {
     ) -> Departure {
         let at = self.throttle(core, class, at);
         let after = if kind == Flush::Clwb { self.clwb } else { AfterClwb::Invalidated };
-        let dirty = self.write_back(core, class, line, after, at);
+        let found = self.write_back(core, class, line, after, at);
         let counters = &mut self.counters[core];
-        if dirty {
+        if found == Found::Dirty {
             counters.dirty_flushes += 1;
             let longer = if kind == Flush::Clwb { self.times.clwb } else { self.times.flush };
             self.send(Request { line, core: core as u8, buffer, probe: false }, None, at, longer);
@@ -44,7 +52,8 @@ impl Hierarchy {
             self.ask(Request { line, core: core as u8, buffer, probe: true }, at, arrival + 1);
             return Departure::Sent;
         }
-        Departure::Clean(at + self.times.llc)
+        let takes = if found == Found::Nowhere { self.times.absent } else { self.times.llc };
+        Departure::Clean(at + takes)
     }
 
     /// A core's write-combining buffer leaves for memory. What caches have of the line goes with
@@ -91,14 +100,14 @@ impl Hierarchy {
 
     // Takes a line out of all caches, to memory if it is dirty.
     fn take_out(&mut self, core: usize, class: usize, line: u32, at: u64) {
-        if self.write_back(core, class, line, AfterClwb::Invalidated, at) {
+        if self.write_back(core, class, line, AfterClwb::Invalidated, at) == Found::Dirty {
             let request = Request { line, core: core as u8, buffer: Request::NOBODY, probe: false };
             self.send(request, None, at, 0);
         }
     }
 
-    // Takes the dirt of a line out of all caches, and the line too unless it may stay; whether it
-    // was dirty.
+    // Takes the dirt of a line out of all caches, and the line too unless it may stay; how it was
+    // there.
     fn write_back(
         &mut self,
         core: usize,
@@ -106,9 +115,9 @@ impl Hierarchy {
         line: u32,
         after: AfterClwb,
         at: u64,
-    ) -> bool {
+    ) -> Found {
         let cores = self.pages.cores(line);
-        let (mut dirty, mut above, mut in_last) = (false, false, false);
+        let (mut dirty, mut above, mut below, mut in_last) = (false, false, false, false);
         for other in each(cores) {
             let private = &mut self.cores[other];
             let found =
@@ -126,6 +135,7 @@ impl Hierarchy {
                     continue;
                 }
                 let Some(slot) = last.cache.find(line) else { continue };
+                below = true;
                 dirty |= if after == AfterClwb::Invalidated {
                     last.remove(slot)
                 } else {
@@ -137,6 +147,10 @@ impl Hierarchy {
         if after == AfterClwb::MovedToLlc && above && !in_last {
             self.fill_last(core, class, line, false, at);
         }
-        dirty
+        match (dirty, above || below) {
+            (true, _) => Found::Dirty,
+            (false, true) => Found::Clean,
+            (false, false) => Found::Nowhere,
+        }
     }
 }

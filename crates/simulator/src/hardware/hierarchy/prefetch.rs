@@ -17,28 +17,28 @@ impl Hierarchy {
         at: u64,
     ) {
         if want != Want::Whole && self.cores[core].streamer.is_there() {
-            self.follow(core, class, line, at);
+            self.follow(core, class, (line, want), at);
         }
     }
 
     #[inline(never)]
-    fn follow(&mut self, core: usize, class: usize, line: u32, at: u64) {
+    fn follow(&mut self, core: usize, class: usize, (line, want): (u32, Want), at: u64) {
         let Some((from, end)) = self.cores[core].streamer.step(line) else { return };
         let first = line / PAGE * PAGE;
         for offset in from..end {
-            if !self.prefetch(core, class, first + offset, at) {
+            if !self.prefetch(core, class, (first + offset, want), at) {
                 return;
             }
             self.cores[core].streamer.reached(line / PAGE, offset + 1);
         }
     }
 
-    // Brings a line into the second level; whether the streamer could.
-    fn prefetch(&mut self, core: usize, class: usize, line: u32, at: u64) -> bool {
+    // Brings a line into the second level, ahead of what is wanted so; whether the streamer could.
+    fn prefetch(&mut self, core: usize, class: usize, (line, want): (u32, Want), at: u64) -> bool {
         if self.cores[core].l2.find(line).is_some() {
             return true;
         }
-        let Some((place, buffer)) = self.cores[core].streamer.free(at) else { return false };
+        let Some((place, buffer)) = self.cores[core].streamer.free(want, at) else { return false };
         if self.pages.touch(line, core) != 0 {
             // Other cores may be writing it.
             return true;

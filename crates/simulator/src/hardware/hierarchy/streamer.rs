@@ -3,6 +3,7 @@
 //! It watches what the first level requests, page by page, and runs ahead of a thread that walks a
 //! page upwards (Intel Optimization Reference Manual, "Data Prefetch to L2 and L3").
 
+use super::fetch::Want;
 use crate::hardware::event::Request;
 use crate::hardware::machine::Prefetcher;
 use crate::hardware::units::NEVER;
@@ -18,6 +19,8 @@ pub struct Streamer {
     distance: u32,
     /// How many lines one after the other make a stream.
     steps: u32,
+    /// Places for lines that are fetched ahead of stores.
+    for_stores: usize,
     streams: [Stream; STREAMS],
     coming: Vec<Coming>,
     /// Lines that may still be on their way come no later than this.
@@ -47,11 +50,13 @@ impl Streamer {
     pub fn new(description: Option<&Prefetcher>) -> Self {
         let (steps, distance, lines) =
             description.map_or((0, 0, 0), |known| (known.steps, known.distance, known.lines));
+        let for_stores = description.and_then(|known| known.lines_for_stores).unwrap_or(lines);
         let nothing = Stream { page: u32::MAX, at: 0, next: 0, steps: 0 };
         let none = || Coming { line: u32::MAX, until: 0, waits: 0 };
         Self {
             distance,
             steps,
+            for_stores: for_stores as usize,
             streams: [nothing; STREAMS],
             coming: std::iter::repeat_with(none).take(lines as usize).collect(),
             last: 0,
@@ -117,10 +122,11 @@ impl Streamer {
         (from < end).then_some((from, end))
     }
 
-    /// A place for a line that is fetched now, and the number by which memory answers for it.
+    /// A place for a line that is fetched now, ahead of what is wanted so, and the number by which memory answers for it.
     #[inline]
-    pub fn free(&self, at: u64) -> Option<(usize, u8)> {
-        let free = self.coming.iter().position(|coming| coming.until <= at)?;
+    pub fn free(&self, want: Want, at: u64) -> Option<(usize, u8)> {
+        let places = if want == Want::Own { self.for_stores } else { self.coming.len() };
+        let free = self.coming[..places].iter().position(|coming| coming.until <= at)?;
         Some((free, Request::PREFETCHES + free as u8))
     }
 

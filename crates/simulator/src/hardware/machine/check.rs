@@ -30,6 +30,8 @@ impl Machine {
             number("prefetcher.steps", prefetcher.steps, 1, 64)?;
             number("prefetcher.distance", prefetcher.distance, 1, 64)?;
             number("prefetcher.lines", prefetcher.lines, 1, 64)?;
+            let for_stores = prefetcher.lines_for_stores.unwrap_or(1);
+            number("prefetcher.lines_for_stores", for_stores, 1, prefetcher.lines)?;
         }
         self.llc.check()?;
         rising(self)?;
@@ -38,6 +40,7 @@ impl Machine {
         span("uncore.from_memory_ns", uncore.from_memory_ns)?;
         span("uncore.flush_ns", uncore.flush_ns)?;
         span("uncore.clwb_ns", uncore.clwb_ns.unwrap_or(0.0))?;
+        span("uncore.absent_flush_ns", uncore.absent_flush_ns.unwrap_or(0.0))?;
         span("uncore.nt_ns", uncore.nt_ns)?;
         span("uncore.remote_ns", uncore.remote_ns)?;
         span("uncore.core_to_core_ns", uncore.core_to_core_ns)?;

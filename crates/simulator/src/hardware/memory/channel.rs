@@ -222,6 +222,11 @@ impl Channel {
     /// there.
     #[inline(always)]
     pub fn read(&mut self, bus: &mut Bus, line: u32, at: u64) -> u64 {
+        if self.queue.iter().any(|(queued, _)| *queued == line) {
+            // The queue answers.
+            self.counters.reads_from_queue += 1;
+            return at;
+        }
         let start = self.start(*bus, at, false);
         self.carry(bus, start, false, at);
         self.line_ps

@@ -53,6 +53,7 @@ pub fn machine() -> Machine {
             from_memory_ns: 25.0,
             flush_ns: 0.0,
             clwb_ns: None,
+            absent_flush_ns: None,
             nt_ns: 0.0,
             remote_ns: 40.0,
             core_to_core_ns: 35.0,
