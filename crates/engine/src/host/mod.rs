@@ -15,7 +15,6 @@ mod windows;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::start::Start;
 use ringfence_experiment::task::axes::Variant;
@@ -42,9 +41,8 @@ use ringfence_limits::Isolation;
 
 // Mapping and touching a large target on a slow medium takes its time.
 const START_LIMIT: Duration = Duration::from_secs(120);
-const SWITCH_LIMIT: Duration = Duration::from_secs(20);
-// A slow disk takes its time, too, and a task that pauses waits for it.
-const DISK_LIMIT: Duration = Duration::from_secs(120);
+// So does a slow disk, for which a task that pauses waits, and a quota on a busy machine.
+pub(super) const SWITCH_LIMIT: Duration = Duration::from_secs(120);
 // How often it is looked in a long window how much was written.
 const LOOK_AT_WRITES: Duration = Duration::from_millis(500);
 // How often a worker that is waited for is looked after.
@@ -380,19 +378,12 @@ impl<'a> HostEngine<'a> {
                     order::PAUSE => state::PAUSED,
                     run => state::RUNNING + (run - order::RUN),
                 };
-                self.wait(worker, self.patience(), "does not pause or run as ordered", |slot| {
+                self.wait(worker, SWITCH_LIMIT, "does not pause or run as ordered", |slot| {
                     slot.wait_state(state, LOOK)
                 })?;
             }
         }
         Ok(())
-    }
-
-    fn uses_a_disk(&self, worker: &Worker) -> bool {
-        worker
-            .variants
-            .iter()
-            .any(|variant| self.plan.variants[worker.role][*variant].task.uses_a_disk())
     }
 
     // Processes of built-in tasks that may write to files. What programs write is theirs.
@@ -427,14 +418,6 @@ impl<'a> HostEngine<'a> {
             Ok(())
         } else {
             self.written.may_go_on(self.written_by_disks())
-        }
-    }
-
-    fn patience(&self) -> Duration {
-        let limited = self.plan.experiment.arms.iter().any(Arm::holds_up_disks);
-        match limited || self.workers.iter().any(|worker| self.uses_a_disk(worker)) {
-            true => DISK_LIMIT,
-            false => SWITCH_LIMIT,
         }
     }
 

@@ -382,18 +382,6 @@ impl Arm {
             system: BTreeMap::new(),
         }
     }
-
-    /// Whether a task may wait long for a disk in it.
-    pub fn holds_up_disks(&self) -> bool {
-        let of_roles = [
-            self.disk_write.is_empty(),
-            self.disk_weight.is_empty(),
-            self.memory_high.is_empty(),
-            self.io_priority.is_empty(),
-            self.system.is_empty(),
-        ];
-        of_roles.contains(&false)
-    }
 }
 
 impl Experiment {
