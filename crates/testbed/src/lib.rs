@@ -51,6 +51,8 @@ pub use scenarios::{Scenario, in_guest, run_scenarios};
 pub struct Testbed {
     run: PathBuf,
     flags: Vec<String>,
+    /// Limit on boot and command together on an idle machine, in seconds.
+    time: u32,
 }
 
 /// What a command in the guest left.
@@ -97,7 +99,7 @@ impl Testbed {
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
         }
-        Ok(Self { run: folder.join("run"), flags: Vec::new() })
+        Ok(Self { run: folder.join("run"), flags: Vec::new(), time: 180 })
     }
 
     fn with(&self, flag: &str, value: impl Into<String>) -> Self {
@@ -185,10 +187,11 @@ impl Testbed {
         self.with("--out", text(folder.as_ref()))
     }
 
-    /// Limit on boot and command together, in seconds (180 without this).
+    /// Limit on boot and command together, in seconds (180 without this), and as many times longer
+    /// as more programs want to run than there are CPUs.
     #[must_use]
     pub fn time(&self, seconds: u32) -> Self {
-        self.with("--time", seconds.to_string())
+        Self { time: seconds, ..self.clone() }
     }
 
     /// Further words for the kernel's command line.
@@ -264,9 +267,18 @@ impl Testbed {
 
     fn command(&self, command: &str) -> Command {
         let mut run = Command::new(&self.run);
-        run.args(&self.flags).args(["--", command]).stdin(Stdio::null());
+        let time = (f64::from(self.time) * busy()).ceil().to_string();
+        run.args(&self.flags).args(["--time", &time, "--", command]).stdin(Stdio::null());
         run
     }
+}
+
+// How many programs want to run, for each CPU: one at least, and ten at most.
+fn busy() -> f64 {
+    let load = std::fs::read_to_string("/proc/loadavg").ok();
+    let load = load.and_then(|load| load.split(' ').next()?.parse::<f64>().ok()).unwrap_or(0.0);
+    let cpus = std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
+    (load / cpus).clamp(1.0, 10.0)
 }
 
 fn text(path: &Path) -> String {
