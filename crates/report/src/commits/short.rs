@@ -121,6 +121,24 @@ pub(crate) fn recommendation(found: &Findings) -> Option<String> {
     (!text.is_empty()).then(|| text.join(" "))
 }
 
+/// What there is to say below the costs, a paragraph each.
+pub(crate) fn said(found: &Findings) -> impl Iterator<Item = String> {
+    let advised = none_advised(found).or_else(|| recommendation(found));
+    let mut parts = Vec::from_iter(advised);
+    let mut without = Ways::of(found).map_or_else(Vec::new, |ways| ways.without);
+    without.dedup();
+    if !without.is_empty() {
+        let compared =
+            [": there is no durable commit in such a figure", ", and is there to compare with"];
+        parts.push(format!(
+            "sync={} makes nothing durable{}.",
+            without.join(", "),
+            compared[parts.len()]
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join(" ")).into_iter().chain(unreached(found))
+}
+
 // `mark` is that of the matrix, where there is one.
 fn advice(found: &Findings, mut ways: Ways, mark: &str) -> Advice {
     let (alike, quantile) = (ways.alike(), found.plan.experiment.measure.quantity.quantile());

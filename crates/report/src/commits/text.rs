@@ -8,7 +8,7 @@ use ringfence_experiment::task::{Commit, DirtyIo, Layout, Task, text};
 use ringfence_studies::findings::Findings;
 use ringfence_studies::prove::{Price, Proof, Verdict};
 
-use crate::commits::{method, short};
+use crate::commits::method;
 use crate::experiment::cases::words;
 use crate::numbers::{count, slowdown};
 use crate::print::unknown::Unknown;
@@ -42,7 +42,7 @@ pub(super) struct Ways<'a> {
     /// Why durable ones have no figure.
     pub(super) unknown: Vec<NotEstimable>,
     /// The names of ways to sync that make nothing durable.
-    without: Vec<&'static str>,
+    pub(super) without: Vec<&'static str>,
     /// How the durable ones compare, trial by trial.
     cheapest: Option<&'a Cheapest>,
 }
@@ -114,24 +114,6 @@ impl<'a> Ways<'a> {
             way.dearer = way.cost.low > high;
         }
     }
-}
-
-/// What there is to say below the costs, a paragraph each.
-pub(crate) fn said(found: &Findings) -> impl Iterator<Item = String> {
-    let advised = none_advised(found).or_else(|| short::recommendation(found));
-    let mut parts = Vec::from_iter(advised);
-    let mut without = Ways::of(found).map_or_else(Vec::new, |ways| ways.without);
-    without.dedup();
-    if !without.is_empty() {
-        let compared =
-            [": there is no durable commit in such a figure", ", and is there to compare with"];
-        parts.push(format!(
-            "sync={} makes nothing durable{}.",
-            without.join(", "),
-            compared[parts.len()]
-        ));
-    }
-    (!parts.is_empty()).then(|| parts.join(" ")).into_iter().chain(unreached(found))
 }
 
 /// Why no way is advised, and what would help. Nothing where two durable ones have figures, or all

@@ -5,7 +5,7 @@ use ringfence_experiment::ended::Ended;
 use ringfence_studies::findings::Findings;
 
 use crate::aa::text::aa;
-use crate::commits::text as commits;
+use crate::commits::short as commits;
 use crate::experiment::cases::cases;
 pub(crate) use crate::experiment::marks::SIMULATED;
 pub use crate::experiment::marks::ended_early;

@@ -25,7 +25,7 @@ pub(crate) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
     // The cards say what is cheapest.
     let beyond_cost = survey.advice.iter().filter(|said| !matches!(said, Advice::Cheapest(_)));
     let mut sentences: Vec<String> = beyond_cost.map(crate::survey::advice::advice).collect();
-    let commits = survey.files.iter().flat_map(crate::commits::text::said);
+    let commits = survey.files.iter().flat_map(crate::commits::short::said);
     sentences.extend(commits.map(|text| format!("Durable commits to files: {text}")));
     sentences.extend(crate::survey::text::perhaps(survey).map(|text| capital(&text) + "."));
     if let Some(why) = &survey.ended_early {

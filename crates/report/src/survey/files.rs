@@ -2,7 +2,7 @@
 
 use ringfence_studies::survey::Survey;
 
-use crate::commits::text as commits;
+use crate::commits::short as commits;
 use crate::experiment::cases;
 use crate::style::Style;
 use crate::text::{heading, paragraph};

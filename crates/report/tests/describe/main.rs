@@ -176,8 +176,8 @@ fn every_known_machine_gets_a_file_that_parses_and_names_each_source() {
 
 #[test]
 fn the_file_of_a_surveyed_guest_parses_and_says_what_was_fitted() {
-    // Fitted by `calibrate` to a survey of 25 November 2026; crates/simulator/VALIDATION.md has what
-    // it predicted before that was measured.
+    // Fitted by `calibrate` to a survey of 25 November 2026; crates/simulator/VALIDATION.md
+    // has what it predicted before that was measured.
     let description = Description::parse(include_str!("host/zen5-guest.toml")).unwrap();
     let values = description.values();
     let fitted =

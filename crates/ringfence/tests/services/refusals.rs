@@ -85,7 +85,7 @@ fn limits_and_ways_that_do_not_fit_are_refused() {
         (&["--freeze", "hard"], "use group, signals or ptrace"),
         (
             &["--probe-rate", "50"],
-            "send more requests (--probe-rate), or allow a longer pause (--longest-freeze)",
+            "send more requests (--probe-rate), or allow a longer pause (--longest-freeze 180ms)",
         ),
         (&["--probe-rate", "0"], "1 and 100000"),
         (&["--probe-rate", "100001"], "1 and 100000"),

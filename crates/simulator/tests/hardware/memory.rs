@@ -1,5 +1,5 @@
-//! How much memory a large machine takes to simulate. In a process of its own, whose peak other tests
-//! do not raise.
+//! How much memory a large machine takes to simulate. In a process of its own, whose peak other
+//! tests do not raise.
 
 #![cfg(target_os = "linux")]
 

@@ -38,7 +38,10 @@ impl Hierarchy {
         if self.cores[core].l2.find(line).is_some() {
             return true;
         }
-        let Some((place, buffer)) = self.cores[core].streamer.free(want, at) else { return false };
+        let of_store = want == Want::Own;
+        let Some((place, buffer)) = self.cores[core].streamer.free(of_store, at) else {
+            return false;
+        };
         if self.pages.touch(line, core) != 0 {
             // Other cores may be writing it.
             return true;

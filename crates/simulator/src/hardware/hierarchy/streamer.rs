@@ -3,7 +3,6 @@
 //! It watches what the first level requests, page by page, and runs ahead of a thread that walks a
 //! page upwards (Intel Optimization Reference Manual, "Data Prefetch to L2 and L3").
 
-use super::fetch::Want;
 use crate::hardware::event::Request;
 use crate::hardware::machine::Prefetcher;
 use crate::hardware::units::NEVER;
@@ -122,10 +121,11 @@ impl Streamer {
         (from < end).then_some((from, end))
     }
 
-    /// A place for a line that is fetched now, ahead of what is wanted so, and the number by which memory answers for it.
+    /// A place for a line that is fetched now, ahead of a store or of a load, and the number by
+    /// which memory answers for it.
     #[inline]
-    pub fn free(&self, want: Want, at: u64) -> Option<(usize, u8)> {
-        let places = if want == Want::Own { self.for_stores } else { self.coming.len() };
+    pub fn free(&self, of_store: bool, at: u64) -> Option<(usize, u8)> {
+        let places = if of_store { self.for_stores } else { self.coming.len() };
         let free = self.coming[..places].iter().position(|coming| coming.until <= at)?;
         Some((free, Request::PREFETCHES + free as u8))
     }

@@ -123,8 +123,8 @@ impl Dimm {
         self.ready
     }
 
-    // Writes whole blocks that stayed long enough, in the order in which they became whole: all whose
-    // turn at the media came before a time.
+    // Writes whole blocks that stayed long enough, in the order in which they became whole: all
+    // whose turn at the media came before a time.
     #[inline]
     fn write_due(&mut self, at: u64) {
         while let Some((block, whole_at)) = self.whole.front().copied() {
