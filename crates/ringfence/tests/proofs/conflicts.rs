@@ -282,9 +282,20 @@ fn questions_that_make_no_sense_are_refused_in_a_sentence() {
 
 const BUSY: &str = "sh -c 'while :; do i=1; done'";
 
+// A busy machine may stop a victim, or end an aggressor's work, where the test means not to; not
+// three times in a row.
 fn ends_with(args: &[&str], code: i32, parts: &[&str]) -> (Folder, Output) {
-    let folder = Folder::new();
-    let output = ringfence_in(folder.path(), &[&["prove", "--out=a"], args].concat());
+    let attempt = || {
+        let folder = Folder::new();
+        let output = ringfence_in(folder.path(), &[&["prove", "--out=a"], args].concat());
+        (folder, output)
+    };
+    let (mut folder, mut output) = attempt();
+    for _ in 0..2 {
+        if output.code() != Some(code) {
+            (folder, output) = attempt();
+        }
+    }
     assert_eq!(output.code(), Some(code), "{args:?}: {}\n{}", output.stdout, output.stderr);
     let said = joined(&format!("{} {}", output.stdout, output.stderr));
     for part in parts {
@@ -470,7 +481,6 @@ fn whoever_fails_is_named_and_the_exit_code_is_the_same() {
         return skip("a victim and an aggressor need two CPUs");
     }
     let _beside = beside_others();
-    let folder = Folder::new();
     let fine = "sh -c 'while :; do echo; done'";
     let at_once = ["sh -c 'echo why >&2; exit 3'", "sh -c 'echo why >&2; kill -SEGV $$'"];
     let later = "sh -c 'sleep 0.5; echo why >&2; exit 3'";
@@ -482,15 +492,12 @@ fn whoever_fails_is_named_and_the_exit_code_is_the_same() {
         ("aggressor", "--victim", fine, at_once[1]),
         ("aggressor", "--victim", fine, later),
     ];
-    for (number, (role, flag, victim, aggressor)) in cases.into_iter().enumerate() {
-        let out = format!("--out=proof{number}");
-        let mut args =
-            vec!["prove", flag, victim, "--aggressor", aggressor, "--quiet", "--trials", "4", &out];
+    for (role, flag, victim, aggressor) in cases {
+        let mut args = vec![flag, victim, "--aggressor", aggressor, "--quiet", "--trials", "4"];
         if flag == "--victim" {
             args.extend(["--victim-progress", "lines"]);
         }
-        let output = ringfence_in(folder.path(), &args);
-        assert_eq!(output.code(), Some(1), "{role} {victim} {aggressor}: {}", output.stderr);
+        let (_, output) = ends_with(&args, 1, &[]);
         let said = joined(&output.stderr);
         assert!(
             said.contains(&format!("{role} 0 on CPU")) && said.contains("it said: why"),
