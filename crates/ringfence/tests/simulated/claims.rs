@@ -67,9 +67,9 @@ fn what_was_simulated_is_packed_apart_and_counted() {
     );
     refused(&run(&["contribute", "found"]), "already exists");
     // Another machine may not pass for the one of that name.
-    let file = run(&["machine", "cascade-lake-optane", "--file"])
-        .ok()
-        .replace("rfo_window = 8", "rfo_window = 9");
+    let file = run(&["machine", "cascade-lake-optane", "--file"]).ok().to_owned();
+    assert!(file.contains("rfo_window = 9"), "{file}");
+    let file = file.replace("rfo_window = 9", "rfo_window = 10");
     fs::write(folder.path().join("other.toml"), file).unwrap();
     run(&["run", "small.toml", "--machine", "other.toml", "--quiet", "--out", "other"]).ok();
     refused(&run(&["contribute", "other"]), "give its file another name");
