@@ -125,7 +125,7 @@ impl HostEngine<'_> {
             self.workers[worker].ordered = order::HOLD;
         }
         for &worker in workers {
-            self.wait(worker, super::SWITCH_LIMIT, "does not stop as ordered", |slot| {
+            self.wait(worker, super::ANSWER_LIMIT, "does not stop as ordered", |slot| {
                 slot.wait_state(state::HELD, LOOK)
             })?;
         }

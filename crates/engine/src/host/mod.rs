@@ -39,10 +39,9 @@ pub use guests::find_all;
 use members::Members;
 use ringfence_limits::Isolation;
 
-// Mapping and touching a large target on a slow medium takes its time.
-const START_LIMIT: Duration = Duration::from_secs(120);
-// So does a slow disk, for which a task that pauses waits, and a quota on a busy machine.
-pub(super) const SWITCH_LIMIT: Duration = Duration::from_secs(120);
+// Mapping a large target takes long, and so does waiting for a slow disk, or for a CPU under a quota
+// on a busy machine.
+const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 // How often it is looked in a long window how much was written.
 const LOOK_AT_WRITES: Duration = Duration::from_millis(500);
 // How often a worker that is waited for is looked after.
@@ -295,7 +294,7 @@ impl<'a> HostEngine<'a> {
             (self.workers[worker].ordered, self.workers[worker].ended) = (order::PAUSE, None);
         }
         for &worker in workers {
-            self.wait(worker, START_LIMIT, "is not ready after 120 s", |slot| {
+            self.wait(worker, ANSWER_LIMIT, "is not ready after 120 s", |slot| {
                 slot.wait_state(state::PAUSED, LOOK)
             })?;
             self.note_start(worker, trial);
@@ -339,7 +338,7 @@ impl<'a> HostEngine<'a> {
             })?;
         }
         for &worker in workers {
-            if self.ended(worker, SWITCH_LIMIT)?.is_none() && self.workers[worker].pid.is_some() {
+            if self.ended(worker, ANSWER_LIMIT)?.is_none() && self.workers[worker].pid.is_some() {
                 return Err(EngineError::Failed(format!("{} cannot be ended", self.name(worker))));
             }
         }
@@ -378,7 +377,7 @@ impl<'a> HostEngine<'a> {
                     order::PAUSE => state::PAUSED,
                     run => state::RUNNING + (run - order::RUN),
                 };
-                self.wait(worker, SWITCH_LIMIT, "does not pause or run as ordered", |slot| {
+                self.wait(worker, ANSWER_LIMIT, "does not pause or run as ordered", |slot| {
                     slot.wait_state(state, LOOK)
                 })?;
             }

@@ -412,7 +412,7 @@ impl HostEngine<'_> {
         asked: Vec<Option<u32>>,
     ) -> Result<Vec<Point>, EngineError> {
         for (&worker, number) in workers.iter().zip(asked) {
-            self.wait(worker, super::SWITCH_LIMIT, "does not report", |slot| {
+            self.wait(worker, super::ANSWER_LIMIT, "does not report", |slot| {
                 slot.state() != state::FAILED
                     && number.is_none_or(|number| slot.wait_answer(number, LOOK))
             })?;
