@@ -282,16 +282,20 @@ fn questions_that_make_no_sense_are_refused_in_a_sentence() {
 
 const BUSY: &str = "sh -c 'while :; do i=1; done'";
 
-// A busy machine may stop a victim, or end an aggressor's work, where the test means not to; not
-// three times in a row.
 fn ends_with(args: &[&str], code: i32, parts: &[&str]) -> (Folder, Output) {
+    ends_within(1, args, code, parts)
+}
+
+// With several attempts where other work on the machine can lead to another answer: it stops a
+// victim as the check does, or delays an aggressor that is to fail.
+fn ends_within(attempts: u32, args: &[&str], code: i32, parts: &[&str]) -> (Folder, Output) {
     let attempt = || {
         let folder = Folder::new();
         let output = ringfence_in(folder.path(), &[&["prove", "--out=a"], args].concat());
         (folder, output)
     };
     let (mut folder, mut output) = attempt();
-    for _ in 0..2 {
+    for _ in 1..attempts {
         if output.code() != Some(code) {
             (folder, output) = attempt();
         }
@@ -415,7 +419,7 @@ fn a_victim_that_ends_by_the_clock_is_refused() {
     let args =
         ["--victim-run=sleep 0.6", "--budget=90%", "--trials=4", "--aggressor", BUSY, "--quiet"];
     let (folder, _) =
-        ends_with(&args, 5, &["Nothing can be said: stopped half", "instead of about twice"]);
+        ends_within(3, &args, 5, &["Nothing can be said: stopped half", "instead of about twice"]);
     assert_eq!(folder.entries(), ["a"]);
     let shown = ringfence_in(folder.path(), &["show", "a"]);
     assert!(shown.said().contains("instead of"), "{}", shown.stdout);
@@ -435,7 +439,8 @@ fn a_victim_that_catches_up_is_refused() {
     let victim = format!("--victim={}/conflict clock", folder.path().display());
     // What it makes up for after a pause between windows weighs little in long ones.
     let args = [&victim, "--victim-progress=lines", "--window=300ms", "--budget=90%", "--trials=4"];
-    ends_with(
+    ends_within(
+        3,
         &[&args[..], &["--aggressor", BUSY, "--quiet"]].concat(),
         5,
         &["instead of about twice"],
@@ -497,7 +502,8 @@ fn whoever_fails_is_named_and_the_exit_code_is_the_same() {
         if flag == "--victim" {
             args.extend(["--victim-progress", "lines"]);
         }
-        let (_, output) = ends_with(&args, 1, &[]);
+        let attempts = if [victim, aggressor].contains(&later) { 3 } else { 1 };
+        let (_, output) = ends_within(attempts, &args, 1, &[]);
         let said = joined(&output.stderr);
         assert!(
             said.contains(&format!("{role} 0 on CPU")) && said.contains("it said: why"),
