@@ -187,8 +187,8 @@ impl Testbed {
         self.with("--out", text(folder.as_ref()))
     }
 
-    /// Limit on boot and command together, in seconds (180 without this), and as many times longer
-    /// as more programs want to run than there are CPUs.
+    /// Limit on boot and command together on an idle machine, in seconds (default: 180). It is
+    /// multiplied by the load per CPU, by ten at most.
     #[must_use]
     pub fn time(&self, seconds: u32) -> Self {
         Self { time: seconds, ..self.clone() }
@@ -267,14 +267,14 @@ impl Testbed {
 
     fn command(&self, command: &str) -> Command {
         let mut run = Command::new(&self.run);
-        let time = (f64::from(self.time) * busy()).ceil().to_string();
+        let time = (f64::from(self.time) * load_per_cpu()).ceil().to_string();
         run.args(&self.flags).args(["--time", &time, "--", command]).stdin(Stdio::null());
         run
     }
 }
 
-// How many programs want to run, for each CPU: one at least, and ten at most.
-fn busy() -> f64 {
+// The load of the last minute for each CPU, from one to ten.
+fn load_per_cpu() -> f64 {
     let load = std::fs::read_to_string("/proc/loadavg").ok();
     let load = load.and_then(|load| load.split(' ').next()?.parse::<f64>().ok()).unwrap_or(0.0);
     let cpus = std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);

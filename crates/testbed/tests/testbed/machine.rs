@@ -43,7 +43,10 @@ fn what_takes_too_long_is_ended_and_said() {
     let mut why = String::new();
     for seconds in [10, 60, 300] {
         why = testbed.clone().time(seconds).try_run("echo begun; sleep 6000").unwrap_err();
-        assert!(why.contains("exit code 124") && why.contains("not done after "), "{why}");
+        assert!(why.contains("exit code 124"), "{why}");
+        // On a busy machine the limit is longer.
+        let limit = why.split_once("not done after ").unwrap().1.split_once(' ').unwrap().0;
+        assert!((seconds..=10 * seconds).contains(&limit.parse().unwrap()), "{why}");
         if why.contains("begun") {
             return;
         }
@@ -52,8 +55,8 @@ fn what_takes_too_long_is_ended_and_said() {
 }
 
 #[test]
-fn an_emulator_that_stays_when_its_guest_is_off_does_no_harm() {
-    let test = "an_emulator_that_stays_when_its_guest_is_off_does_no_harm";
+fn a_qemu_that_outlives_its_guest_is_ended() {
+    let test = "a_qemu_that_outlives_its_guest_is_ended";
     let Some(testbed) = or_skip(test) else { return };
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     fs::create_dir_all(&folder).unwrap();
