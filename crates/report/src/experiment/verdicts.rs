@@ -65,7 +65,7 @@ fn of_times(found: &Findings, limit: Budget) -> String {
         let name = name(found, judged.case);
         match &judged.lower {
             Some(Lower { quantile, figure }) => format!(
-                "{name}: {quantile} alone is {}; {quantity} {}",
+                "{name}: {quantile} is already {}; {quantity} {}",
                 ns_interval(figure),
                 ns_estimate(&judged.figure)
             ),

@@ -90,8 +90,8 @@ pub fn warmed(warmed: &Warmed) -> String {
     };
     if warmed.unknown {
         format!(
-            "{dropped}: whether runs became faster is known from more than {LATEST} of each \
-             command only"
+            "{dropped}: more than {LATEST} runs of each command are needed to see whether they \
+             become faster"
         )
     } else if warmed.still_falling {
         format!("{dropped}, and some command still became faster from run to run after that")

@@ -5,8 +5,12 @@ use ringfence_analysis::estimate::NotEstimable;
 use ringfence_analysis::frontier::{Against, Amount, DiskPoint, OnDisk, Standing};
 use ringfence_analysis::latency::CaseLatencies;
 use ringfence_analysis::stalls::{Stall, Stalls};
+use ringfence_analysis::verdicts::{Judged, Lower};
 use ringfence_dataset::Dataset;
+use ringfence_experiment::Decide;
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::histogram::Histogram;
+use ringfence_experiment::quantity::{Quantile, Quantity};
 use ringfence_report::html::{self, Digest};
 
 use crate::html::{check, digest, measured, spaced};
@@ -331,4 +335,27 @@ fn a_proof_says_in_one_sentence_what_to_expect_what_helps_and_what_it_costs() {
     // Where nothing is decided, the sentence is not made.
     proof.verdict = Verdict::Undecided;
     assert!(!page(&proof).contains("<h1>fdatasync"));
+}
+
+#[test]
+fn a_budget_that_a_lower_quantile_exceeds_is_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut digest = commits(dir.path());
+    let found = &mut digest.findings;
+    let limit: Budget = "p99<1ms".parse().unwrap();
+    found.plan.experiment.measure.quantity = Quantity::Quantile(Quantile::P99);
+    found.plan.experiment.measure.decide = Some(Decide::of("commit", limit));
+    found.judged = vec![Judged {
+        case: 0,
+        figure: Err(NotEstimable::NothingMeasured),
+        within: Some(false),
+        lower: Some(Lower {
+            quantile: Quantile::P90,
+            figure: interval(2e6, 1.9e6, 2.1e6).unwrap(),
+        }),
+    }];
+    let style = ringfence_report::Style::plain(200);
+    let text = ringfence_report::experiment(found, &style);
+    assert!(text.starts_with("Missed: p99<1ms. "), "{text}");
+    assert!(text.contains("p90 is already 2000 us [1900, 2100]; p99 "), "{text}");
 }
