@@ -67,7 +67,7 @@ fn blocks(did: Did, flush: Option<Flush>) -> Recorded {
 #[test]
 fn a_recorded_writer_takes_as_long_as_the_writer() {
     let xeon = machine(XEON, &[]);
-    // Which blocks of a file meet in a DIMM's buffers depends on where the file lies.
+    // Conflicts in a DIMM's buffers depend on where the file lies.
     let targets = [("target = 'dram'", 0.01), (TARGET, 0.02)];
     for (name, did, flush) in [
         ("clwb", Did::Store, Some(Flush::Clwb)),

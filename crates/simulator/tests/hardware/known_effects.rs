@@ -225,10 +225,10 @@ fn the_write_buffer_combines_what_fits_into_it() {
     near(amplification(64), 2.0, 0.05);
 }
 
-// The media have idle time enough for the whole blocks of a page before the page comes again. They
-// use it, so that their bandwidth does not show in the time of a writer that reads what it writes.
+// Six DIMMs have enough idle time to write a page's blocks before the page is used again. So their
+// write bandwidth does not affect a writer that reads what it writes.
 #[test]
-fn media_that_have_time_left_do_not_slow_a_writer_that_reads() {
+fn write_bandwidth_that_is_not_the_limit_does_not_slow_a_writer_that_reads() {
     let page = |share: f64, channels: u32| {
         let mut machine = machine();
         machine.nodes[OPTANE].channels = channels;
@@ -248,7 +248,7 @@ fn media_that_have_time_left_do_not_slow_a_writer_that_reads() {
     let six = page(1.0, 6);
     near(page(0.8, 6), six, 0.01);
     near(page(1.25, 6), six, 0.01);
-    // One alone is the limit.
+    // With one DIMM it is the limit.
     assert!(page(0.8, 1) > 1.1 * page(1.0, 1));
 }
 
@@ -265,7 +265,7 @@ fn wear_levelling_stalls_now_and_then() {
 }
 
 #[test]
-fn a_flush_asks_for_longer_after_a_line_that_no_cache_has() {
+fn flushing_a_line_that_no_cache_holds_takes_longer() {
     let flush = |absent: Option<f64>, loaded: bool| {
         let mut machine = machine();
         machine.uncore.absent_flush_ns = absent;
@@ -283,7 +283,7 @@ fn a_flush_asks_for_longer_after_a_line_that_no_cache_has() {
 }
 
 #[test]
-fn the_write_pending_queue_answers_reads_of_what_it_has() {
+fn reads_of_queued_lines_are_answered_by_the_write_pending_queue() {
     let (mut run, _) = alone(&machine(), OPTANE, 64 << 20, |number, line| {
         let lines = (0..16).map(|at| line(16 * u64::from(number) + at));
         let writes = lines.map(|line| Op::NtStore { line, bytes: 64 });

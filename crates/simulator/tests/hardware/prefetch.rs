@@ -54,7 +54,7 @@ fn a_walk_through_pages_is_fetched_ahead() {
 fn fewer_lines_come_ahead_of_stores_than_of_loads() {
     let walk = |stores: bool, lines_for_stores: Option<u32>| {
         let mut machine = machine();
-        // Nothing but what is under way at once is the limit.
+        // The number of lines in flight is the only limit.
         (machine.core.rfo_window, machine.nodes[0].bus_gb_per_s) = (2, 1000.0);
         machine.prefetcher =
             Some(Prefetcher { steps: 1, distance: 20, lines: 16, lines_for_stores });

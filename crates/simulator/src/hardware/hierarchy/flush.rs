@@ -16,7 +16,7 @@ pub enum Departure {
     Clean(u64),
 }
 
-/// How caches had a line.
+/// How a line was found in the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     Dirty,
@@ -106,8 +106,7 @@ impl Hierarchy {
         }
     }
 
-    // Takes the dirt of a line out of all caches, and the line too unless it may stay; how it was
-    // there.
+    // Cleans a line in all caches, and removes it unless it may stay; returns how it was found.
     fn write_back(
         &mut self,
         core: usize,

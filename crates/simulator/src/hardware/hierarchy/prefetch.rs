@@ -33,7 +33,8 @@ impl Hierarchy {
         }
     }
 
-    // Brings a line into the second level, ahead of what is wanted so; whether the streamer could.
+    // Fetches a line into the second level ahead of a load or a store; returns whether the streamer
+    // had a place for it.
     fn prefetch(&mut self, core: usize, class: usize, (line, want): (u32, Want), at: u64) -> bool {
         if self.cores[core].l2.find(line).is_some() {
             return true;

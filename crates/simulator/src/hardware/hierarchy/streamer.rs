@@ -121,8 +121,8 @@ impl Streamer {
         (from < end).then_some((from, end))
     }
 
-    /// A place for a line that is fetched now, ahead of a store or of a load, and the number by
-    /// which memory answers for it.
+    /// A free place for a line that is fetched ahead of a store or of a load, and the number that
+    /// memory's answer will carry.
     #[inline]
     pub fn free(&self, of_store: bool, at: u64) -> Option<(usize, u8)> {
         let places = if of_store { self.for_stores } else { self.coming.len() };

@@ -148,7 +148,7 @@ pub struct Prefetcher {
     pub distance: u32,
     /// Lines that may be on their way for a core at once.
     pub lines: u32,
-    /// The same while stores ask for the lines before them; absent where there is no difference.
+    /// The same for lines fetched ahead of stores; absent: as many as ahead of loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines_for_stores: Option<u32>,
 }
@@ -207,8 +207,8 @@ pub struct Uncore {
     /// The same of `clwb`; absent where it takes as long as a flush that invalidates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clwb_ns: Option<f64>,
-    /// What a flush takes of a line that no cache holds, of which every socket has to know; absent
-    /// where it takes as long as a hit in the last level.
+    /// How long it takes to flush a line that no cache holds, since other sockets must be asked, ns;
+    /// absent: as long as a hit in the last level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent_flush_ns: Option<f64>,
     /// What a non-temporal line takes more to the memory controller than a read's request.

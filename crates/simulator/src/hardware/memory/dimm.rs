@@ -21,10 +21,10 @@ const REGIONS: u32 = 4096;
 /// A DIMM.
 pub struct Dimm {
     writes: Blocks<Combined>,
-    /// Blocks in the order in which they became whole, and when they did; of those that made room
-    /// for others meanwhile, nothing is left in the buffer.
+    /// Blocks in the order in which they became whole, and when they did. Blocks that have left the
+    /// buffer since then may still be listed.
     whole: Ring<(u32, u64)>,
-    /// So many, of which at most half are still here.
+    /// The length from which that list is tidied: twice the buffer's blocks.
     most_whole: usize,
     reads: Blocks<Read>,
     victim: BlockVictim,
@@ -123,8 +123,8 @@ impl Dimm {
         self.ready
     }
 
-    // Writes whole blocks that stayed long enough, in the order in which they became whole: all
-    // whose turn at the media came before a time.
+    // Writes the whole blocks whose time has come, in the order in which they became whole: all that
+    // the media could begin before `at`.
     #[inline]
     fn write_due(&mut self, at: u64) {
         while let Some((block, whole_at)) = self.whole.front().copied() {
@@ -140,14 +140,14 @@ impl Dimm {
         }
     }
 
-    // Whether a block is in the buffer that became whole then.
+    // Whether the block that became whole at this time is still in the buffer.
     fn is_here(&mut self, block: u32, whole_at: u64) -> bool {
         let found = self.writes.find(block);
         found.is_some_and(|state| state.lines == WHOLE && state.whole_at == whole_at)
     }
 
     fn note_whole(&mut self, block: u32, at: u64) {
-        // Where the media are never idle, blocks go by making room only.
+        // While the media are never idle, blocks only leave by eviction, and stay in the list.
         if self.whole.len() == self.most_whole {
             for _ in 0..self.most_whole {
                 let Some((block, whole_at)) = self.whole.pop_front() else { break };
@@ -166,7 +166,7 @@ impl Dimm {
         self.age += 1;
         if let Some(found) = self.writes.find(block) {
             if found.lines == WHOLE && found.whole_at + self.whole_for <= at {
-                // It is on its way to the media, and this line begins the block anew.
+                // The media are already due to write that copy, so this line starts a new one.
                 *found = Combined { lines: bit, known: NEVER, age: self.age, whole_at: 0 };
                 self.ready = self.media_write(block, true, at);
                 return;
@@ -190,7 +190,7 @@ impl Dimm {
         }
     }
 
-    // Writes a block to the media, not before a time; when that starts.
+    // Writes a block to the media at a time, or once they are free; returns when that starts.
     fn media_write(&mut self, block: u32, whole: bool, at: u64) -> u64 {
         let start = at.max(self.media_free);
         self.media_free = start + self.write_ps + if whole { 0 } else { self.partial_ps };
@@ -249,9 +249,9 @@ impl Dimm {
 }
 
 impl Regions {
-    // Counts a write; returns whether the region is moved for it. Writes that are spread over many
-    // regions never move one: six DIMMs write six times as fast as one (OptaneStudy), which they
-    // would not if each stood still now and then.
+    // Counts a write; returns whether the region is moved for it. Counts start at zero, so writes
+    // that are spread over many regions cause no stall. In OptaneStudy six DIMMs write six times as
+    // fast as one, which they could not if stalls of one DIMM held up the others.
     fn written(&mut self, block: u32) -> bool {
         let region = block >> self.shift;
         let place = &mut self.counts[(region % REGIONS) as usize];
