@@ -39,8 +39,8 @@ pub use guests::find_all;
 use members::Members;
 use ringfence_limits::Isolation;
 
-// Mapping a large target takes long, and so does waiting for a slow disk, or for a CPU under a quota
-// on a busy machine.
+// Mapping a large target takes long, and so does waiting for a slow disk, or for a CPU under a
+// quota on a busy machine.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 // How often it is looked in a long window how much was written.
 const LOOK_AT_WRITES: Duration = Duration::from_millis(500);

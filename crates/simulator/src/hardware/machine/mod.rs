@@ -207,8 +207,8 @@ pub struct Uncore {
     /// The same of `clwb`; absent where it takes as long as a flush that invalidates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clwb_ns: Option<f64>,
-    /// How long it takes to flush a line that no cache holds, since other sockets must be asked, ns;
-    /// absent: as long as a hit in the last level.
+    /// How long it takes to flush a line that no cache holds, since other sockets must be asked,
+    /// ns; absent: as long as a hit in the last level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent_flush_ns: Option<f64>,
     /// What a non-temporal line takes more to the memory controller than a read's request.

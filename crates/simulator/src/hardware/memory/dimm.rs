@@ -123,8 +123,8 @@ impl Dimm {
         self.ready
     }
 
-    // Writes the whole blocks whose time has come, in the order in which they became whole: all that
-    // the media could begin before `at`.
+    // Writes the whole blocks whose time has come, in the order in which they became whole: all
+    // that the media could begin before `at`.
     #[inline]
     fn write_due(&mut self, at: u64) {
         while let Some((block, whole_at)) = self.whole.front().copied() {
