@@ -39,6 +39,8 @@ fn why_undecided(proof: &Proof) -> &'static str {
         "something else changed"
     } else if harmed_and_nothing_tried(proof) {
         "harm shown, no lever tried"
+    } else if harmed_and_nothing_known(proof) {
+        "harm shown, no lever has a figure"
     } else if proof.unhelpful().is_some() {
         match side(proof.judged_beside(), proof.record.question.budget) {
             Some(false) => "the harm did not show again",
@@ -282,6 +284,12 @@ fn open(said: &mut Conclusion, proof: &Proof) -> String {
              Which lever helps is not known yet.",
             told(proof.judged_beside())
         ),
+        Some((Some(_), Err(reason))) if harmed_and_nothing_known(proof) => format!(
+            "With the aggressor running, the victim's {figure} is {}, over the budget of {budget}. \
+             Which lever helps is not known: {}.",
+            told(proof.judged_beside()),
+            reason.why()
+        ),
         Some((lever, Err(reason))) => {
             format!("{}, the victim's {figure} is not known: {}.", with(lever), reason.why())
         }
@@ -299,13 +307,21 @@ fn open(said: &mut Conclusion, proof: &Proof) -> String {
     }
 }
 
-// The victim is over the budget beside the aggressor, and no lever was there or had time.
+fn is_harmed(proof: &Proof) -> bool {
+    side(proof.judged_beside(), proof.record.question.budget) == Some(false)
+}
+
+// The victim is over the budget with the aggressor, and no lever was there or had time.
 fn harmed_and_nothing_tried(proof: &Proof) -> bool {
-    let limit = proof.record.question.budget;
     let offered = proof.record.candidates.as_ref();
-    proof.tried.is_empty()
-        && offered.is_none_or(Vec::is_empty)
-        && side(proof.judged_beside(), limit) == Some(false)
+    proof.tried.is_empty() && offered.is_none_or(Vec::is_empty) && is_harmed(proof)
+}
+
+// The same, where levers were begun and none of them has a figure.
+fn harmed_and_nothing_known(proof: &Proof) -> bool {
+    proof.confirmations.is_empty()
+        && proof.tried.iter().all(|tried| tried.judged().is_err())
+        && is_harmed(proof)
 }
 
 fn why_nothing_was_tried(proof: &Proof) -> &'static str {

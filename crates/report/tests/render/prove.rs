@@ -117,6 +117,7 @@ fn of_programs() -> Proof {
         running: (4000.0, 1.0e9),
         stopped: (2030.0, 1.0e9),
         runs: None,
+        median: None,
     });
     let refused = [
         ("instruction", "the aggressor is not a built-in writer"),
@@ -412,6 +413,7 @@ fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
         running: (1.0, 1.0e9),
         stopped: (1.0, 1.03e9),
         runs: None,
+        median: None,
     };
     let short = Control { running: (8.0, 44.0e6), stopped: (8.0, 37.0e6), ..control.clone() };
     let used = Used {
@@ -466,6 +468,26 @@ fn harm_without_a_lever_that_was_tried_says_so() {
     proof.record.refused = vec![("any lever".into(), "3.0 s of the time are left".into())];
     assert!(told(&proof).contains("the time was over before"), "{}", told(&proof));
     assert!(told(&proof).contains("Not tried: any lever, because 3.0 s of the time are left"));
+}
+
+#[test]
+fn harm_is_the_headline_where_no_lever_has_a_figure() {
+    let mut proof = proof();
+    proof.tried.retain(|tried| tried.victim.is_err());
+    proof.confirmations.clear();
+    proof.verdict = Verdict::Undecided;
+    let told = |proof: &Proof| {
+        let text = ringfence_report::prove(proof, &Style::plain(80));
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let harmed = told(&proof);
+    assert!(harmed.starts_with("UNDECIDED, harm shown, no lever has a figure. "), "{harmed}");
+    assert!(
+        harmed.contains("over the budget of 5 %. Which lever helps is not known: "),
+        "{harmed}"
+    );
+    proof.beside = interval(1.05, 0.9, 1.2);
+    assert!(!told(&proof).contains("harm shown, no lever"), "{}", told(&proof));
 }
 
 // Levers that one flag would allow are named, all others are counted.

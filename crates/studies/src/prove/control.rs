@@ -23,8 +23,10 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 // Short runs are repeated until they add up to this.
 const ENOUGH_NS: f64 = 300e6;
 const MOST_WINDOWS: usize = 8;
-// So long is a victim looked at, on each side, before it is refused.
+// So long is a victim watched, on each side, before it is refused or accepted for a ratio below
+// this.
 const ENOUGH_TO_REFUSE_NS: f64 = 1.5e9;
+const CLEAR_RATIO: f64 = 1.6;
 // Fewer units than this on a side cannot tell 1 from 2.
 const LEAST_UNITS: f64 = 8.0;
 // A run shorter than this ends within the first turns.
@@ -47,6 +49,10 @@ pub struct Control {
     /// they took, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<[(f64, f64); 2]>,
+    /// The median ratio of the pairs of windows: one disturbed window does not change it, as it
+    /// changes the sums. `None` where a window is too short for a ratio of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median: Option<f64>,
 }
 
 impl Control {
@@ -58,8 +64,7 @@ impl Control {
             true => self.run_ns().is_some_and(|ns| ns >= SHORTEST_RUN_NS) && stopped.0 > 0.0,
             false => running.0 >= LEAST_UNITS,
         };
-        // No unit at all while stopped: as slow as the window tells.
-        enough.then(|| (stopped.1 / stopped.0.max(0.5)) / (running.1 / running.0))
+        enough.then(|| self.median.unwrap_or_else(|| times_as_long(running, stopped)))
     }
 
     /// Whether the victim's figure depends on its being let work.
@@ -77,6 +82,11 @@ impl Control {
     fn windows(&self) -> [(f64, f64); 2] {
         self.runs.unwrap_or([self.running, self.stopped])
     }
+}
+
+// How many times as long a unit took. No unit at all while stopped: as slow as the window tells.
+fn times_as_long(running: (f64, f64), stopped: (f64, f64)) -> f64 {
+    (stopped.1 / stopped.0.max(0.5)) / (running.1 / running.0)
 }
 
 /// Lets the victim of a plan run alone, and stops it half of the time.
@@ -103,19 +113,27 @@ pub fn measure(
         running: (0.0, 0.0),
         stopped: (0.0, 0.0),
         runs: task.figure().map(|_| [(0.0, 0.0); 2]),
+        median: None,
     };
+    let mut ratios = Vec::new();
     for _ in 0..MOST_WINDOWS {
+        let before = (control.running, control.stopped);
         match pair(engine, &active, plan, &mut control) {
             // What was seen before tells enough.
             Err(EngineError::OutOfTime) if control.stopped.1 > 0.0 => break,
             other => other?,
         }
+        let running = less(control.running, before.0);
+        if running.0 >= if whole_runs { 1.0 } else { LEAST_UNITS } {
+            ratios.push(times_as_long(running, less(control.stopped, before.1)));
+        }
+        control.median = median(&mut ratios);
         let [running, stopped] = control.windows();
         let both = running.1.min(stopped.1);
         let enough = both >= ENOUGH_NS && (whole_runs || control.running.0 >= 4.0 * LEAST_UNITS);
-        // Before a victim is refused it is looked at longer: on a busy machine other things stop it
-        // too.
-        if enough && (control.depends() != Some(false) || both >= ENOUGH_TO_REFUSE_NS) {
+        // On a busy machine other programs delay the victim too: only a clear answer is given early.
+        let clear = control.ratio().is_none_or(|ratio| ratio >= CLEAR_RATIO);
+        if enough && (clear || both >= ENOUGH_TO_REFUSE_NS) {
             break;
         }
     }
@@ -147,7 +165,7 @@ fn pair(
         }
         // A run without its counterpart tells nothing.
         Err(error) => {
-            control.running = (control.running.0 - running.0, control.running.1 - running.1);
+            control.running = less(control.running, running);
             return Err(error);
         }
     }
@@ -177,6 +195,16 @@ fn window(
 fn add(sum: &mut (f64, f64), window: (f64, f64)) {
     sum.0 += window.0;
     sum.1 += window.1;
+}
+
+fn median(ratios: &mut [f64]) -> Option<f64> {
+    ratios.sort_by(f64::total_cmp);
+    let upper = ratios.get(ratios.len() / 2)?;
+    Some((ratios[(ratios.len() - 1) / 2] + upper) / 2.0)
+}
+
+fn less(sum: (f64, f64), part: (f64, f64)) -> (f64, f64) {
+    (sum.0 - part.0, sum.1 - part.1)
 }
 
 fn no_progress(plan: &Plan, control: &Control) -> String {
@@ -222,6 +250,8 @@ mod tests {
         ms: [u64; 2],
         /// What its units say that they took, where that is its time.
         told: Option<[u64; 2]>,
+        /// Another program delays the first run that is stopped, so many ms.
+        delay: u64,
         stopped: bool,
         now: Duration,
         limit: Option<Duration>,
@@ -252,7 +282,8 @@ mod tests {
         }
         fn window(&mut self, _: &[Active]) -> Result<Vec<Measured>, EngineError> {
             let side = usize::from(self.stopped);
-            let length = Duration::from_millis(self.ms[side]);
+            let delay = if self.stopped { std::mem::take(&mut self.delay) } else { 0 };
+            let length = Duration::from_millis(self.ms[side] + delay);
             if self.limit.is_some_and(|limit| self.now + length > limit) {
                 return Err(EngineError::OutOfTime);
             }
@@ -274,11 +305,12 @@ mod tests {
         units: [u64; 2],
         ms: [u64; 2],
     ) -> (Result<Control, EngineError>, Duration) {
-        controlled_by(None, unit, units, ms)
+        controlled_by(None, 0, unit, units, ms)
     }
 
     fn controlled_by(
         told: Option<[u64; 2]>,
+        delay: u64,
         unit: &str,
         units: [u64; 2],
         ms: [u64; 2],
@@ -293,7 +325,7 @@ mod tests {
         let question = experiments::tests::question(victim);
         let plan = Plan::new(&experiments::control(&question), &topology, None).unwrap();
         let mut engine =
-            Simulated { units, ms, told, stopped: false, now: Duration::ZERO, limit: None };
+            Simulated { units, ms, told, delay, stopped: false, now: Duration::ZERO, limit: None };
         let control = measure(&plan, &mut engine, Some(Duration::from_secs(10)));
         (control, engine.now)
     }
@@ -316,21 +348,33 @@ mod tests {
         assert_eq!(controlled("whole-run", [1, 1], [60, 120]).1, Duration::from_millis(5 * 180));
     }
 
+    // Three runs of 100 ms are enough for a clear answer; one that was delayed gives none.
+    #[test]
+    fn one_delayed_run_does_not_make_a_victim_depend() {
+        let control = |ms| controlled_by(None, 400, "whole-run", [1, 1], ms).0.unwrap();
+        let sleeps = control([100, 100]);
+        assert_eq!(sleeps.ratio(), Some(1.0), "{sleeps:?}");
+        assert_eq!((sleeps.running, sleeps.stopped), ((8.0, 8e8), (8.0, 12e8)));
+        assert_eq!(control([100, 200]).ratio(), Some(2.0));
+    }
+
     // It ends by the clock, and its figure of 0.2 ms shows all the same that it was stopped.
     #[test]
     fn a_figure_of_a_run_is_what_depends_and_its_length_what_is_looked_at() {
         let (control, took) =
-            controlled_by(Some([200_000, 450_000]), "whole-run", [1, 1], [1000, 1000]);
+            controlled_by(Some([200_000, 450_000]), 0, "whole-run", [1, 1], [1000, 1000]);
         let control = control.unwrap();
         assert_eq!(
             (control.ratio(), control.run_ns(), took),
             (Some(2.25), Some(1e9), Duration::from_secs(2))
         );
-        let rate =
-            controlled_by(Some([1_000_000; 2]), "whole-run", [900, 450], [1000, 1000]).0.unwrap();
+        let rate = controlled_by(Some([1_000_000; 2]), 0, "whole-run", [900, 450], [1000, 1000])
+            .0
+            .unwrap();
         assert_eq!((rate.ratio(), rate.run_ns()), (Some(2.0), Some(1e9)));
-        let same =
-            controlled_by(Some([200_000, 210_000]), "whole-run", [1, 1], [1000, 2000]).0.unwrap();
+        let same = controlled_by(Some([200_000, 210_000]), 0, "whole-run", [1, 1], [1000, 2000])
+            .0
+            .unwrap();
         assert_eq!(
             same.depends(),
             Some(false),
@@ -341,9 +385,9 @@ mod tests {
     #[test]
     fn latencies_that_grow_depend_and_none_is_no_progress() {
         let (control, _) =
-            controlled_by(Some([20_000_000, 45_000_000]), "latencies", [100, 50], [100, 100]);
+            controlled_by(Some([20_000_000, 45_000_000]), 0, "latencies", [100, 50], [100, 100]);
         assert_eq!(control.unwrap().ratio(), Some(4.5));
-        let (control, took) = controlled_by(Some([0, 0]), "latencies", [0, 0], [100, 100]);
+        let (control, took) = controlled_by(Some([0, 0]), 0, "latencies", [0, 0], [100, 100]);
         assert!(matches!(control, Err(EngineError::Usage(_))), "{control:?}");
         assert_eq!(took, PATIENCE);
     }

@@ -643,6 +643,7 @@ mod tests {
             running: (1.0, 1e9),
             stopped: (1.0, 1.05e9),
             runs: None,
+            median: None,
         };
         let record = Record { control: Some(control.clone()), worked: None, ..record };
         assert_eq!(Proof::new(&record, &[baseline.stage()]).verdict, Verdict::NothingHappened);
