@@ -39,7 +39,7 @@ impl Plan {
     /// useful first. Where it holds no case at all, or there is none, nothing is changed.
     pub fn fit_to_time(&mut self) {
         // A stage of a study needs all of its cases.
-        if !matches!(self.experiment.kind, None | Some(Kind::Sensitivity)) {
+        if !matches!(self.experiment.kind, None | Some(Kind::Sensitivity | Kind::Lock)) {
             return;
         }
         let Some(time) = self.experiment.measure.time else { return };

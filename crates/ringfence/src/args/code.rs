@@ -91,7 +91,7 @@ pub struct Census {
 #[command(after_help = "\
 The command works on copies of the files; the originals do not change.
   ringfence trace --file /mnt/pmem/pool -- ./my-program /mnt/pmem/pool
-  ringfence census ringfence-trace")]
+  ringfence show")]
 #[command(after_long_help = "\
 Records every store to the mapped files with its bytes, every flush of them, and every fence and \
 locked instruction that follows, with its place in the code, thread and order. This covers the \
@@ -105,16 +105,18 @@ Examples:
   ringfence trace --file /mnt/pmem/pool -- ./my-program /mnt/pmem/pool
   ringfence trace --file stores/ --loads --out with-loads -- ./my-tests
   ringfence trace --import pmemcheck.log --out from-pmemcheck
-  ringfence census ringfence-trace")]
+  ringfence census from-pmemcheck")]
 pub struct Trace {
     /// A file that the command maps, or a folder; may be repeated
     ///
     /// It need not exist yet; the command may create it.
     #[arg(long, value_name = "PATH", required_unless_present = "import")]
     pub file: Vec<PathBuf>,
-    /// A new folder for the trace
-    #[arg(long, value_name = "FOLDER", default_value = "ringfence-trace")]
-    pub out: PathBuf,
+    /// A new folder for the trace [default: in the folder of results]
+    ///
+    /// Without it, the trace goes below the state directory, where 'ringfence show' finds it.
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
     /// Also record loads; each then costs as much as a store
     #[arg(long)]
     pub loads: bool,

@@ -39,7 +39,7 @@ pub fn whole() -> Command {
 fn with_results(command: Command) -> Command {
     let is_result = |arg: &Arg| {
         let name = arg.get_value_names().and_then(|names| names.first());
-        arg.get_id() == "resume"
+        matches!(arg.get_id().as_str(), "resume" | "paths" | "diff")
             || name.is_some_and(|name| matches!(&**name, "DATASET" | "SURVEY" | "BEFORE" | "AFTER"))
     };
     let find = |arg: Arg| match is_result(&arg) {

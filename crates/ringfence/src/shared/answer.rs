@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use ringfence_dataset::{Dataset, text_file};
 use ringfence_experiment::start::unlike_the_others;
 use ringfence_report::html::{self, Digest, Page};
-use ringfence_report::{Style, json};
+use ringfence_report::{Style, Told, json};
 use ringfence_studies::pair;
 use ringfence_studies::prove::Proof;
 use ringfence_studies::survey::Survey;
 use ringfence_studies::tune;
 use ringfence_studies::whatif::{self, WhatIf};
+use ringfence_trace::Profile;
+use ringfence_trace::census::dynamic::{self, Run};
+use ringfence_trace::recording::{Reader, RecordingError};
 use ringfence_versus as versus;
 
 use super::folder;
@@ -31,6 +34,7 @@ enum Found {
     // With the reason why it is incomplete, if it is.
     Proof(Box<Proof>, Option<String>),
     Pairs(Box<(pair::Question, pair::Outcome)>),
+    Trace(Box<Run>),
     Datasets(Vec<(PathBuf, Digest)>),
 }
 
@@ -58,6 +62,7 @@ impl Answer {
                 let why = unfinished(&outcome.ended_early).unwrap_or_default();
                 ringfence_report::pair(outcome, style) + &why + &rest(&self.dir, style)
             }
+            Found::Trace(run) => ringfence_report::executed(&told(run), style.details, style),
             Found::Datasets(all) => self.datasets(all, style),
         }
     }
@@ -90,6 +95,7 @@ impl Answer {
                 output::print_json(&json::proof(proof, dir, why.as_deref(), None, &[]))
             }
             Found::Pairs(found) => output::print_json(&json::pairs(&found.0, &found.1, dir)),
+            Found::Trace(run) => output::print_json(&json::census_run(&told(run))),
             Found::Datasets(all) => output::print_json(&json::datasets(all)),
         }
     }
@@ -110,6 +116,7 @@ impl Answer {
                 html::proof(&proof, why.as_deref(), &digests(folders)?)
             }
             Found::Pairs(found) => html::pairs(&found.1, &digests(ringfence_dataset::list(dir)?)?),
+            Found::Trace(run) => html::executed(&told(&run)),
             Found::Datasets(all) => {
                 html::datasets(&all.into_iter().map(|(_, digest)| digest).collect::<Vec<_>>())
             }
@@ -130,6 +137,12 @@ impl Found {
             }
             _ => {}
         }
+        if Reader::is_one(dir) {
+            let damaged = |error: RecordingError| Failure::Usage(error.to_string());
+            let reader = Reader::open(dir).map_err(damaged)?;
+            let run = dynamic::by_rules(&reader, Profile::IntelAdr).map_err(damaged)?;
+            return Ok(Self::Trace(Box::new(run)));
+        }
         if versus::Files::are_in(dir) {
             let found = versus::Files::read(dir).map_err(Failure::Usage)?;
             return Ok(Self::Versus(Box::new(found)));
@@ -146,6 +159,10 @@ impl Found {
         let digests = digests(folders.clone())?;
         Ok(Self::Datasets(folders.into_iter().zip(digests).collect()))
     }
+}
+
+fn told(run: &Run) -> Told<'_> {
+    Told { run, saving: None, checked: None }
 }
 
 // One at a time: a dataset may hold a million samples, its figures are a few hundred.

@@ -16,29 +16,31 @@ use signal_hook::iterator::Signals;
 use crate::args::Trace;
 use crate::failure::Failure;
 use crate::output;
-use crate::shared::command::command;
+use crate::shared::command::{command, pasteable};
+use crate::shared::results;
 
 pub fn run(asked: &Trace) -> Result<(), Failure> {
     if let Some(log) = &asked.import {
-        return import(log, &asked.out);
+        return import(log, &results::new_dir(asked.out.as_deref(), "trace")?);
     }
     if !asked.in_place && !may_mount() {
         return inside();
     }
     let files: Vec<PathBuf> = asked.file.iter().map(|file| whole(file)).collect();
-    let out = whole(&asked.out);
+    let dir = results::new_dir(asked.out.as_deref(), "trace")?;
+    let out = whole(&dir);
     if let Some(file) = files.iter().find(|file| !asked.in_place && out.starts_with(file)) {
         return Err(Failure::Usage(format!(
             "{} is inside {}, which is copied: name another folder with --out",
-            printable(&asked.out.to_string_lossy()),
+            printable(&dir.to_string_lossy()),
             printable(&file.to_string_lossy())
         )));
     }
-    let mut writer = Writer::create(&asked.out, about(asked, &files)).map_err(failure)?;
+    let mut writer = Writer::create(&dir, about(asked, &files)).map_err(failure)?;
     let options = Options {
         command: asked.command.clone(),
         files,
-        copies: (!asked.in_place).then(|| asked.out.join("copies")),
+        copies: (!asked.in_place).then(|| dir.join("copies")),
         loads: asked.loads,
     };
     let outcome = match record(options, &mut writer) {
@@ -51,14 +53,14 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
                 RecordError::Start { .. } | RecordError::Copy { .. } | RecordError::Mount { .. }
             ) {
                 // Nothing is.
-                let _ = fs::remove_dir_all(&asked.out);
+                let _ = fs::remove_dir_all(&dir);
             }
             return Err(refused(error));
         }
     };
     let lost = |error: RecordingError| Failure::Failed(error.to_string());
     writer.finish(outcome.ended.clone()).map_err(lost)?;
-    tell(asked, &outcome);
+    tell(asked, &dir, &outcome);
     match outcome.ended {
         Ended::Exited(0) => Ok(()),
         Ended::Exited(code) => Err(Failure::Command(code as u8)),
@@ -135,8 +137,7 @@ fn whole(file: &Path) -> PathBuf {
 }
 
 // To standard error: standard output is the command's.
-fn tell(asked: &Trace, outcome: &Outcome) {
-    let out = printable(&asked.out.to_string_lossy()).into_owned();
+fn tell(asked: &Trace, dir: &Path, outcome: &Outcome) {
     for note in &outcome.notes {
         say(note);
     }
@@ -161,7 +162,7 @@ fn tell(asked: &Trace, outcome: &Outcome) {
         Ended::Signal(signal) => format!(" Signal {signal} ended the command."),
         Ended::Stopped(_) => " The trace up to then is kept.".to_owned(),
     };
-    let next = command(&["census"], &asked.out);
+    let (out, next) = (pasteable(dir), command(&["census"], &results::name(dir)));
     say(&format!("{} events in {out}.{ended} Next: {next}", outcome.events));
 }
 
@@ -198,8 +199,8 @@ fn import(log: &Path, out: &Path) -> Result<(), Failure> {
         Ended::Stopped("the log has no end".to_owned())
     };
     writer.finish(ended).map_err(failure)?;
-    let next = command(&["census"], out);
-    let mut text = format!("{} events in {}", imported.events, printable(&out.to_string_lossy()));
+    let next = command(&["census"], &results::name(out));
+    let mut text = format!("{} events in {}", imported.events, pasteable(out));
     if imported.elsewhere > 0 {
         let _ = write!(
             text,

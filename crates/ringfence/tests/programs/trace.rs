@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -56,25 +57,31 @@ fn the_command_works_on_a_copy_and_keeps_its_exit_code() {
     fs::write(folder.path().join("file"), "as it was").unwrap();
     let said = ringfence_in(folder.path(), &["trace", "--file", "file", "--", "./store", "file"]);
     assert_eq!((said.code(), said.stdout.as_str()), (Some(3), "7 0\n"), "{}", said.stderr);
-    assert!(
-        said.stderr.contains("events in ringfence-trace. The command ended with exit code 3."),
-        "{}",
-        said.stderr
-    );
-    assert!(said.stderr.contains("Next: ringfence census ringfence-trace"), "{}", said.stderr);
+    let [trace] = &folder.results()[..] else { panic!("{:?}", folder.results()) };
+    let name = trace.file_name().unwrap().to_str().unwrap();
+    let place = format!("events in {}. The command ended with exit code 3.", trace.display());
+    assert!(said.stderr.contains(&place), "{}", said.stderr);
+    assert!(said.stderr.contains(&format!("Next: ringfence census {name}")), "{}", said.stderr);
     assert_eq!(fs::read_to_string(folder.path().join("file")).unwrap(), "as it was");
-    assert!(!folder.path().join("ringfence-trace/copies").exists());
-    let total = executed(folder.path(), "ringfence-trace");
+    assert!(!trace.join("copies").exists());
+    let total = executed(folder.path(), name);
     assert_eq!(
         (&total["stores"], &total["clflush"], &total["sfence"]),
         (&1.into(), &1.into(), &1.into())
     );
     // A trace holds a program's data.
-    let mode =
-        |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode("ringfence-trace"), mode("ringfence-trace/trace.json")), (0o700, 0o600));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(trace), mode(&trace.join("trace.json"))), (0o700, 0o600));
+    // It is the last result: as text, as JSON and as a page.
+    let shown = ringfence_in(folder.path(), &["show"]);
+    assert_eq!(shown.stdout, ringfence_in(folder.path(), &["census", name]).stdout);
+    assert_eq!(ringfence_in(folder.path(), &["show", "--json"]).json()["total"], total);
+    let page = ringfence_in(folder.path(), &["show", "--html", "page.html"]);
+    assert_eq!(page.code(), Some(0), "{}", page.stderr);
+    assert!(fs::read_to_string(folder.path().join("page.html")).unwrap().contains("clflush"));
     // The same again would mix two traces.
-    let again = ringfence_in(folder.path(), &["trace", "--file", "file", "--", "./store", "file"]);
+    let (trace, words) = (trace.to_str().unwrap(), ["--file", "file", "--", "./store", "file"]);
+    let again = ringfence_in(folder.path(), &[&["trace", "--out", trace][..], &words].concat());
     assert_eq!(again.code(), Some(2), "{}", again.stderr);
 }
 
@@ -109,7 +116,7 @@ fn what_cannot_be_recorded_leaves_nothing_behind() {
         "{}",
         import.stderr
     );
-    assert!(!folder.path().join("ringfence-trace").exists());
+    assert_eq!(folder.results(), [PathBuf::new(); 0]);
 }
 
 #[test]
@@ -226,7 +233,7 @@ fn names_and_places_that_are_odd() {
     let said = ringfence_in(folder.path(), &["trace", "--file", ".", "--", "true"]);
     assert_eq!(said.code(), Some(2));
     assert!(said.stderr.contains("name another folder with --out"), "{}", said.stderr);
-    assert!(!folder.path().join("ringfence-trace").exists());
+    assert_eq!(folder.results(), [PathBuf::new(); 0]);
 }
 
 #[test]
@@ -248,6 +255,13 @@ fn a_recorder_that_is_asked_to_end_keeps_the_trace_and_says_so() {
         recorder
             .args(["trace", "--file", "file", "--out", name, "--", "./store", "file", "forever"]);
         recorder.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // SAFETY: signal() may be called between fork and exec. Under nohup, SIGHUP is ignored.
+        unsafe {
+            recorder.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         let recorder = recorder.spawn().unwrap();
         wait_for("a part of the trace", || {
             folder.path().join(name).join("events-0001.parquet").exists().then_some(())

@@ -73,7 +73,8 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         last: dir.clone(),
         failed: None,
     };
-    let planned = Plan::new(&wanted, &machine.topology, machine.features.as_ref())?;
+    let mut planned = Plan::new(&wanted, &machine.topology, machine.features.as_ref())?;
+    planned.fit_to_time();
     said.begin(announce::plan(&planned, &machine, &asked.measuring.output));
     let quick_and_ready = |mut wanted: Experiment, machine: &Machine| {
         quicken(&mut wanted, asked);
