@@ -148,7 +148,7 @@ fn without_rdt_the_kernel_mounts_nothing() {
     let testbed = testbed.profile("none");
     let why = testbed.mount("-").try_run("true").unwrap_err();
     assert!(
-        why.contains("exit code 125") && why.contains("resctrl does not mount with 'rw'"),
+        why.contains("exit code 125") && why.contains("cannot mount resctrl with options 'rw'"),
         "{why}"
     );
     let output =
