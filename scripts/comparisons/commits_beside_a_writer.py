@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""What a writer with RWF_DONTCACHE does to commits beside it, without Ringfence: python3 commits_beside_a_writer.py DIR [ROUNDS]
+"""Measures how a writer with RWF_DONTCACHE slows commits, without Ringfence.
 
-One process commits 4 KiB by pwrite and fdatasync to a file that grows to 16 MiB and begins again. Another writes blocks of
-1 MiB over and over to a file of 256 MiB. In each round 0.4 s alone and 0.4 s beside it; before each, 0.2 s in which nobody
-runs and 0.2 s that do not count; the writer syncs its file when it pauses. Hold it against
+    python3 commits_beside_a_writer.py DIR [ROUNDS]
+
+One process commits 4 KiB with pwrite and fdatasync. Its file grows to 16 MiB, and then starts again
+empty. Another process writes blocks of 1 MiB, and overwrites a file of 256 MiB repeatedly. Each
+round measures 0.4 s alone and 0.4 s with the writer. Before each of the two, both processes are
+idle for 0.2 s, and 0.2 s of commits are not counted. The writer syncs its file when it pauses.
+Compare the result with
 
     ringfence prove --victim 'commit dir=DIR' --aggressor 'dirty dir=DIR io=dontcache' --budget 50%
 """
@@ -30,34 +34,37 @@ class Iovec(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("len", ctypes.c_size_t)]
 
 
-def writer(folder, cpu, go, over, results):
+def writer(folder, cpu, go, stop, results):
     os.sched_setaffinity(0, {cpu})
-    # Aligned to a page, without which copying takes twice as long here.
+    # Aligned to a page: copies from unaligned memory take twice as long.
     block = mmap.mmap(-1, BLOCK)
     block.write(os.urandom(BLOCK))
     iovec = Iovec(ctypes.addressof(ctypes.c_char.from_buffer(block)), BLOCK)
 
     def write(number, flags):
         offset = ctypes.c_ulong(number % BLOCKS * BLOCK)
-        if libc.syscall(PWRITEV2, file, ctypes.byref(iovec), 1, offset, ctypes.c_ulong(0), flags) != BLOCK:
+        count = libc.syscall(
+            PWRITEV2, file, ctypes.byref(iovec), 1, offset, ctypes.c_ulong(0), flags
+        )
+        if count != BLOCK:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     file = os.open(folder, os.O_TMPFILE | os.O_RDWR)
     for number in range(BLOCKS):
         write(number, 0)
     os.fdatasync(file)
-    # Pages that are there already would not be dropped.
+    # RWF_DONTCACHE does not drop pages that were cached before.
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     results.put(0)
     while True:
         go.wait()
-        if over.value:
+        if stop.value:
             return
-        begun, number = time.monotonic(), 0
+        start, number = time.monotonic(), 0
         while go.is_set():
             write(number, RWF_DONTCACHE)
             number += 1
-        rate = number * BLOCK / (time.monotonic() - begun)
+        rate = number * BLOCK / (time.monotonic() - start)
         os.fdatasync(file)
         results.put(rate)
 
@@ -69,9 +76,9 @@ class Committer:
         self.number = 0
 
     def commit_for(self, seconds):
-        """Seconds for a commit."""
-        begun, count = time.monotonic(), 0
-        while time.monotonic() - begun < seconds:
+        """Commits for some time, and returns the seconds per commit."""
+        start, count = time.monotonic(), 0
+        while time.monotonic() - start < seconds:
             if self.number % 4096 == 0:
                 os.ftruncate(self.file, 0)
                 os.fsync(self.file)
@@ -79,15 +86,16 @@ class Committer:
             os.fdatasync(self.file)
             self.number += 1
             count += 1
-        return (time.monotonic() - begun) / count
+        return (time.monotonic() - start) / count
 
 
 def main():
     folder = sys.argv[1]
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 10
-    go, over, results = multiprocessing.Event(), multiprocessing.Value("i", 0), multiprocessing.Queue()
+    go, stop = multiprocessing.Event(), multiprocessing.Value("i", 0)
+    results = multiprocessing.Queue()
     first, second = sorted(os.sched_getaffinity(0))[:2]
-    process = multiprocessing.Process(target=writer, args=(folder, first, go, over, results))
+    process = multiprocessing.Process(target=writer, args=(folder, first, go, stop, results))
     process.start()
     results.get()
     os.sched_setaffinity(0, {second})
@@ -100,18 +108,20 @@ def main():
         time.sleep(0.2)
         go.set()
         committer.commit_for(0.2)
-        beside = committer.commit_for(0.4)
+        together = committer.commit_for(0.4)
         go.clear()
         rate = results.get()
-        logs.append(math.log(beside / alone))
-        print(f"{alone * 1e6:.0f} us, {beside * 1e6:.0f} us: {beside / alone:.0f}x beside {rate / 1e9:.1f} GB/s", flush=True)
-    over.value = 1
+        logs.append(math.log(together / alone))
+        print(f"{alone * 1e6:.0f} us alone, {together * 1e6:.0f} us with the writer at "
+              f"{rate / 1e9:.1f} GB/s: {together / alone:.0f}x", flush=True)
+    stop.value = 1
     go.set()
     process.join()
     mean = sum(logs) / rounds
     if rounds - 1 in T:
-        spread = math.sqrt(sum((log - mean) ** 2 for log in logs) / (rounds - 1) / rounds) * T[rounds - 1]
-        low, high = math.exp(mean - spread), math.exp(mean + spread)
+        variance = sum((log - mean) ** 2 for log in logs) / (rounds - 1)
+        half = math.sqrt(variance / rounds) * T[rounds - 1]
+        low, high = math.exp(mean - half), math.exp(mean + half)
         print(f"{math.exp(mean):.0f}x [{low:.0f}, {high:.0f}], 95 % interval over {rounds} rounds")
     else:
         print(f"{math.exp(mean):.0f}x")

@@ -1,16 +1,17 @@
 /*
- * Load latency over footprint, measured by hand in C: the curve that the probe's is held against (see
- * against_c_caches). It shares no code with Ringfence.
+ * Measures load latency by footprint, in plain C. against_c_caches compares the probe's curve with
+ * this one. It shares no code with Ringfence.
  *
  *   cc -O2 -o footprint footprint.c
  *   ./footprint CPU huge|small LARGEST_BYTES PASSES
  *
- * A pointer chase through one random cycle over all lines (Sattolo 1986), five footprints per doubling from
- * 8 KiB on. Pages are 2 MiB by madvise (fewer where the kernel refuses, said on the last line) or 4 KiB.
- * Every pass takes all footprints in an order of its own; a figure is the lower quartile over passes, and in
- * a pass over batches.
+ * The program chases pointers through one random cycle over all lines (Sattolo 1986), with five
+ * footprints per doubling, from 8 KiB on. Pages are 4 KiB, or 2 MiB by madvise. The kernel may
+ * refuse some of those: the last line shows how many KiB are in huge pages. Every pass measures all
+ * footprints in a random order. A figure is the lower quartile over passes of the lower quartile
+ * over batches.
  *
- * Prints bytes and ns per load, a line each, then "# huge pages: KiB".
+ * Prints bytes and ns per load, one footprint per line, then "# huge pages: KiB".
  */
 
 #define _GNU_SOURCE
@@ -23,7 +24,8 @@
 #include <time.h>
 #include <math.h>
 
-enum { LINE = 64, HUGE_PAGE = 2 << 20, MOST_SIZES = 128, MOST_PASSES = 64, BATCH = 4096, BATCHES = 9 };
+enum { LINE = 64, HUGE_PAGE = 2 << 20, BATCH = 4096, BATCHES = 9 };
+enum { MAX_SIZES = 128, MAX_PASSES = 64 };
 
 static double now_ns(void)
 {
@@ -87,8 +89,8 @@ static char *follow(char *at, size_t steps)
 static double ns_per_load(size_t lines)
 {
     char *at = base;
-    double begun = now_ns();
-    for (size_t done = 0; done < lines && now_ns() - begun < 40e6; done += BATCH)
+    double start = now_ns();
+    for (size_t done = 0; done < lines && now_ns() - start < 40e6; done += BATCH)
         at = follow(at, BATCH);
     double values[BATCHES];
     for (int i = 0; i < BATCHES; i++) {
@@ -122,27 +124,28 @@ static long huge_kib(void)
 
 int main(int argc, char **argv)
 {
-    static size_t sizes[MOST_SIZES];
-    static double values[MOST_SIZES][MOST_PASSES];
+    static size_t sizes[MAX_SIZES];
+    static double values[MAX_SIZES][MAX_PASSES];
     if (argc != 5)
         fail("usage: footprint CPU huge|small LARGEST_BYTES PASSES");
     int huge = strcmp(argv[2], "huge") == 0, passes = atoi(argv[4]), count = 0;
     size_t largest = strtoull(argv[3], NULL, 10);
-    if (passes < 1 || passes > MOST_PASSES || largest < 8192)
+    if (passes < 1 || passes > MAX_PASSES || largest < 8192)
         fail("PASSES must be 1 to 64 and LARGEST_BYTES 8192 or more");
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(atoi(argv[1]), &set);
     if (sched_setaffinity(0, sizeof set, &set) != 0)
         fail("cannot run on that CPU");
-    for (; count < MOST_SIZES; count++) {
+    for (; count < MAX_SIZES; count++) {
         sizes[count] = (size_t)(8192 * exp2(count / 5.0)) / LINE * LINE;
         if (sizes[count] > largest)
             break;
     }
 
     size_t length = (largest + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    char *map = mmap(NULL, length + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *map = mmap(NULL, length + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     order = malloc(largest / LINE * sizeof *order);
     if (map == MAP_FAILED || !order)
         fail("cannot get memory");
@@ -151,18 +154,18 @@ int main(int argc, char **argv)
     memset(base, 0, length);
 
     for (int pass = 0; pass < passes; pass++) {
-        int turn[MOST_SIZES];
+        int sequence[MAX_SIZES];
         for (int i = 0; i < count; i++)
-            turn[i] = i;
+            sequence[i] = i;
         for (int i = count - 1; i > 0; i--) {
-            int j = (int)draw((uint64_t)i + 1), swap = turn[i];
-            turn[i] = turn[j];
-            turn[j] = swap;
+            int j = (int)draw((uint64_t)i + 1), swap = sequence[i];
+            sequence[i] = sequence[j];
+            sequence[j] = swap;
         }
         for (int i = 0; i < count; i++) {
-            size_t lines = sizes[turn[i]] / LINE;
+            size_t lines = sizes[sequence[i]] / LINE;
             link_lines(lines);
-            values[turn[i]][pass] = ns_per_load(lines);
+            values[sequence[i]][pass] = ns_per_load(lines);
         }
     }
     for (int i = 0; i < count; i++)

@@ -1,23 +1,25 @@
 /*
- * What a co-runner does to a pointer chase, measured by hand in C: the measurement that
- * 'ringfence neighbours' is held against (see against_c_neighbours). It shares no code with Ringfence.
+ * Measures how co-runners slow a pointer chase, in plain C. against_c_neighbours compares
+ * 'ringfence neighbours' with this program. It shares no code with Ringfence.
  *
  *   cc -O2 -o neighbours neighbours.c -lpthread
  *   ./neighbours VICTIM_CPU CO_RUNNER_CPU PAIRS SEED
  *
- * The victim chases through 4 MiB (one cycle over all lines, Sattolo 1986). For every co-runner there
- * are PAIRS pairs of adjacent windows of 20 ms, alone and beside, in random order. A window starts once
- * the chase has gone one round, and 2 ms at the least, after the co-runner was started or stopped. A
- * ping-pong between the two CPUs before and after each pair tells its class: mixed where the two round
- * trips differ by more than 2.3 times; else by their geometric mean below 250 ns sharing, above 300 ns
- * apart, between them unclear.
+ * The victim chases pointers through 4 MiB (one cycle over all lines, Sattolo 1986). Each co-runner
+ * gets PAIRS pairs of adjacent windows of 20 ms, alone and with the co-runner, in random order.
+ * After the co-runner was started or stopped, a window starts when the chase has completed one
+ * cycle, but after 2 ms at the earliest. A ping-pong between the two CPUs before and after each
+ * pair determines the class of the pair: mixed if the two round trips differ by more than a factor
+ * of 2.3, otherwise sharing if their geometric mean is below 250 ns, apart if it is above 300 ns,
+ * and unclear between.
  *
- * Prints one line for every co-runner and class:
+ * Prints one line per co-runner and class:
  *
  *   co-runner class pairs slowdown median p10 p90 rate
  *
- * The slowdown is all time per load beside over all time per load alone; the next three are over pairs;
- * the rate is the co-runner's, in millions of lines (alu: multiplications) a second.
+ * The slowdown is the time per load with the co-runner divided by that alone, over all windows. The
+ * next three are over pairs. The rate is that of the co-runner, in millions of lines (alu:
+ * multiplications) per second.
  */
 
 #define _GNU_SOURCE
@@ -32,7 +34,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { LINE = 64, BLOCK = 4096, BLOCKS = 16, MOST_PAIRS = 10000 };
+enum { LINE = 64, BLOCK = 4096, BLOCKS = 16, MAX_PAIRS = 10000 };
 static const size_t FOOTPRINT = 4 << 20;
 static const size_t TARGET = 1 << 30;
 static const double WINDOW_NS = 20e6, SETTLE_NS = 2e6, PROBE_NS = 2e6;
@@ -84,14 +86,14 @@ static uint64_t draw(void)
     return state * 2685821657736338717u;
 }
 
-/* ---- The co-runner: a thread that sleeps unless told what to do. ---- */
+/* ---- The co-runner: a thread that sleeps unless it has an order. ---- */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t bell = PTHREAD_COND_INITIALIZER;
-/* Each on a pair of lines of its own: the adjacent-line prefetcher fetches both. */
+/* Each field has its own pair of lines, because the adjacent-line prefetcher fetches both. */
 static struct {
-    _Alignas(128) atomic_int ordered;
-    _Alignas(128) atomic_int doing;
+    _Alignas(128) atomic_int order;
+    _Alignas(128) atomic_int current;
     _Alignas(128) atomic_ulong ball;
     _Alignas(128) atomic_ulong done; /* units of the co-runner's work */
 } shared;
@@ -135,7 +137,7 @@ static void multiply(void)
 static void return_balls(void)
 {
     unsigned long expected = 1;
-    while (atomic_load_explicit(&shared.ordered, memory_order_relaxed) == PONG) {
+    while (atomic_load_explicit(&shared.order, memory_order_relaxed) == PONG) {
         for (int spins = 0; spins < 1024; spins++) {
             if (atomic_load_explicit(&shared.ball, memory_order_acquire) == expected) {
                 atomic_store_explicit(&shared.ball, expected + 1, memory_order_release);
@@ -152,13 +154,13 @@ static void *co_runner(void *cpu)
     target = memory(TARGET);
     memset(source, 1, sizeof source);
     for (;;) {
-        int order = atomic_load(&shared.ordered);
-        atomic_store(&shared.doing, order);
+        int order = atomic_load(&shared.order);
+        atomic_store(&shared.current, order);
         if (order == QUIT)
             return NULL;
         if (order == PAUSE) {
             pthread_mutex_lock(&mutex);
-            while (atomic_load(&shared.ordered) == PAUSE)
+            while (atomic_load(&shared.order) == PAUSE)
                 pthread_cond_wait(&bell, &mutex);
             pthread_mutex_unlock(&mutex);
         } else if (order == PONG) {
@@ -169,7 +171,7 @@ static void *co_runner(void *cpu)
                 [NONE] = write_none,       [ALU] = multiply,
             };
             unsigned long done = atomic_load(&shared.done);
-            while (atomic_load_explicit(&shared.ordered, memory_order_relaxed) == order) {
+            while (atomic_load_explicit(&shared.order, memory_order_relaxed) == order) {
                 work[order]();
                 done += order == ALU ? 1024 : BLOCKS * BLOCK / LINE;
                 atomic_store_explicit(&shared.done, done, memory_order_relaxed);
@@ -178,14 +180,14 @@ static void *co_runner(void *cpu)
     }
 }
 
-/* Returns once the co-runner does what is ordered; asleep, it has had time to leave its CPU. */
-static void order(int what)
+/* Gives the co-runner an order, and returns when it follows the order. */
+static void give_order(int order)
 {
     pthread_mutex_lock(&mutex);
-    atomic_store(&shared.ordered, what);
+    atomic_store(&shared.order, order);
     pthread_cond_signal(&bell);
     pthread_mutex_unlock(&mutex);
-    while (atomic_load(&shared.doing) != what)
+    while (atomic_load(&shared.current) != order)
         _mm_pause();
 }
 
@@ -238,7 +240,7 @@ static void settle(void)
 }
 
 struct total {
-    double loads, ns, beside; /* units of the co-runner's work */
+    double loads, ns, units; /* units of the co-runner's work */
 };
 
 static struct total window(void)
@@ -252,7 +254,7 @@ static struct total window(void)
         total.loads += 1024;
         total.ns = now_ns() - start;
     }
-    total.beside = (double)(atomic_load(&shared.done) - done);
+    total.units = (double)(atomic_load(&shared.done) - done);
     return total;
 }
 
@@ -262,14 +264,14 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median round trip in ns, by batches of 64. */
+/* Returns the median round trip in ns, over batches of 64. */
 static double ping(void)
 {
     static double batches[100000];
     size_t count = 0;
     unsigned long expected = 0;
     atomic_store(&shared.ball, 0);
-    order(PONG);
+    give_order(PONG);
     double start = now_ns(), before = start;
     while (before - start < PROBE_NS && count < sizeof batches / sizeof *batches) {
         for (int trip = 0; trip < 64; trip++) {
@@ -282,46 +284,46 @@ static double ping(void)
         batches[count++] = (after - before) / 64;
         before = after;
     }
-    order(PAUSE);
+    give_order(PAUSE);
     qsort(batches, count, sizeof *batches, compare);
     return batches[count / 2];
 }
 
 static enum class class_of(double before, double after)
 {
-    double least = before < after ? before : after, most = before + after - least;
-    if (most > 2.3 * least)
+    double low = before < after ? before : after, high = before + after - low;
+    if (high > 2.3 * low)
         return MIXED;
-    // Squares, to do without a root.
-    double between = before * after;
-    return between < 250.0 * 250.0 ? SHARING : between > 300.0 * 300.0 ? APART : UNCLEAR;
+    // Compares squares, so that libm is not needed.
+    double square = before * after;
+    return square < 250.0 * 250.0 ? SHARING : square > 300.0 * 300.0 ? APART : UNCLEAR;
 }
 
 struct cell {
-    struct total alone, beside;
-    double slowdowns[MOST_PAIRS];
+    struct total alone, together;
+    double slowdowns[MAX_PAIRS];
     int pairs;
 };
 static struct cell cells[QUIT][CLASSES];
 
 static void measure_pair(int work)
 {
-    struct total alone, beside;
+    struct total alone, together;
     double before = ping();
     int first = draw() >> 63;
     for (int i = 0; i < 2; i++) {
-        int is_beside = i == first;
-        order(is_beside ? work : PAUSE);
-        *(is_beside ? &beside : &alone) = window();
+        int is_together = i == first;
+        give_order(is_together ? work : PAUSE);
+        *(is_together ? &together : &alone) = window();
     }
-    order(PAUSE);
+    give_order(PAUSE);
     struct cell *cell = &cells[work][class_of(before, ping())];
     cell->alone.loads += alone.loads;
     cell->alone.ns += alone.ns;
-    cell->beside.loads += beside.loads;
-    cell->beside.ns += beside.ns;
-    cell->beside.beside += beside.beside;
-    cell->slowdowns[cell->pairs++] = beside.ns / beside.loads / (alone.ns / alone.loads);
+    cell->together.loads += together.loads;
+    cell->together.ns += together.ns;
+    cell->together.units += together.units;
+    cell->slowdowns[cell->pairs++] = together.ns / together.loads / (alone.ns / alone.loads);
 }
 
 static void print(int work, enum class class)
@@ -329,12 +331,13 @@ static void print(int work, enum class class)
     struct cell *cell = &cells[work][class];
     if (cell->pairs == 0)
         return;
-    double slowdown = cell->beside.ns / cell->beside.loads / (cell->alone.ns / cell->alone.loads);
+    struct total *alone = &cell->alone, *together = &cell->together;
+    double slowdown = together->ns / together->loads / (alone->ns / alone->loads);
     double *s = cell->slowdowns;
     int n = cell->pairs;
     qsort(s, (size_t)n, sizeof *s, compare);
-    printf("%s %s %d %.4f %.4f %.4f %.4f %.2f\n", NAMES[work], CLASS_NAMES[class], n, slowdown, s[n / 2], s[n / 10],
-           s[n - 1 - n / 10], 1e3 * cell->beside.beside / cell->beside.ns);
+    printf("%s %s %d %.4f %.4f %.4f %.4f %.2f\n", NAMES[work], CLASS_NAMES[class], n, slowdown,
+           s[n / 2], s[n / 10], s[n - 1 - n / 10], 1e3 * together->units / together->ns);
 }
 
 int main(int count, char **arguments)
@@ -342,31 +345,31 @@ int main(int count, char **arguments)
     if (count != 5)
         fail("usage: neighbours VICTIM_CPU CO_RUNNER_CPU PAIRS SEED");
     int cpu = atoi(arguments[2]), pairs = atoi(arguments[3]);
-    if (pairs < 1 || pairs > MOST_PAIRS)
-        fail("PAIRS must lie between 1 and 10000");
+    if (pairs < 1 || pairs > MAX_PAIRS)
+        fail("PAIRS must be 1 to 10000");
     state = 2 * strtoull(arguments[4], NULL, 10) + 1;
     for (int i = 0; i < 16; i++)
         draw();
     pin(atoi(arguments[1]));
     at = link_lines();
     pthread_t thread;
-    atomic_store(&shared.ordered, PAUSE);
-    atomic_store(&shared.doing, QUIT);
+    atomic_store(&shared.order, PAUSE);
+    atomic_store(&shared.current, QUIT);
     if (pthread_create(&thread, NULL, co_runner, &cpu) != 0)
         fail("cannot start a thread");
-    order(PAUSE);
+    give_order(PAUSE);
     for (int pair = 0; pair < pairs; pair++) {
         int works[] = {CLFLUSH, CLWB, NT, NONE, ALU};
-        int left = sizeof works / sizeof *works;
-        while (left > 0) {
-            int drawn = (int)(draw() % (unsigned)left);
-            int work = works[drawn];
-            works[drawn] = works[--left];
+        int remaining = sizeof works / sizeof *works;
+        while (remaining > 0) {
+            int index = (int)(draw() % (unsigned)remaining);
+            int work = works[index];
+            works[index] = works[--remaining];
             if (work != CLWB || __builtin_cpu_supports("clwb"))
                 measure_pair(work);
         }
     }
-    order(QUIT);
+    give_order(QUIT);
     pthread_join(thread, NULL);
     for (int work = CLFLUSH; work <= ALU; work++)
         for (int class = 0; class < CLASSES; class++)

@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
-"""What Ringfence itself uses of a CPU while it measures beside many processes: python3 own_work.py [SECONDS]
+"""Measures Ringfence's own CPU time while it measures with many processes.
 
-2,000 processes that sleep in 300 control groups (of the hierarchy of version 1's freezer, or of version 2) below one, which is
-the aggressor; the service is a thread here that answers lines. CPU time of the program's processes is read from
-/proc/PID/stat, in ticks, ten times a second: an upper end is a tick more for each process. The probe's is told apart by what it
-is called. $RINGFENCE names the program (default target/release/ringfence). As root, since it makes control groups.
+    python3 own_work.py [SECONDS]
+
+The aggressor is a tree of 300 control groups with 2,000 sleeping processes, in the hierarchy of
+version 1's freezer, or in version 2. The service is a thread of this script that answers lines. The
+script reads the CPU time of Ringfence's processes from /proc/PID/stat ten times per second, in
+ticks, so the true time of each process can be one tick longer. It prints the arguments of each
+process, which identify the load generator.
+
+$RINGFENCE is the program (default: target/release/ringfence). The script creates control groups, so
+it needs root.
 """
 
 import os
@@ -42,7 +48,7 @@ def hierarchy():
         _, point, kind = line.split()[:3]
         if kind == "cgroup2":
             return Path(point)
-    sys.exit("not run, because no control groups are mounted that can be frozen")
+    sys.exit("own_work.py needs a mounted cgroup hierarchy with a freezer")
 
 
 def fields(pid):
@@ -50,25 +56,25 @@ def fields(pid):
     return text[text.rindex(")") + 2 :].split()
 
 
-def used(root, known):
-    """Ticks of a process and its descendants, by process; what has ended keeps its last."""
-    parents = {}
-    for one in os.listdir("/proc"):
-        if one.isdigit():
+def update(root, ticks):
+    """Updates the ticks of a process and its descendants; entries of dead processes stay."""
+    stats = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
             try:
-                parents[int(one)] = fields(one)
+                stats[int(name)] = fields(name)
             except (FileNotFoundError, ProcessLookupError):
                 pass
-    wanted = {root}
+    family = {root}
     for _ in range(4):
-        wanted |= {pid for pid, of in parents.items() if int(of[1]) in wanted}
-    for pid in wanted & parents.keys():
+        family |= {pid for pid, stat in stats.items() if int(stat[1]) in family}
+    for pid in family & stats.keys():
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError):
             continue
         words = b" ".join(command[1:3]).decode(errors="replace")
-        known[pid] = (int(parents[pid][11]) + int(parents[pid][12]), words)
+        ticks[pid] = (int(stats[pid][11]) + int(stats[pid][12]), words)
 
 
 def main():
@@ -87,26 +93,28 @@ def main():
         service = Service(("127.0.0.1", 0), Answers)
         threading.Thread(target=service.serve_forever, daemon=True).start()
         command = [
-            program, "neighbours", "--victim-probe", f"tcp://127.0.0.1:{service.server_address[1]}",
-            "--probe-send", "PING\\r\\n", "--aggressor-cgroup", f"/{top.name}", "--metric", "p99",
-            "--time", f"{seconds}s", "--out", folder,
+            program, "neighbours",
+            "--victim-probe", f"tcp://127.0.0.1:{service.server_address[1]}",
+            "--probe-send", "PING\\r\\n",
+            "--aggressor-cgroup", f"/{top.name}",
+            "--metric", "p99", "--time", f"{seconds}s", "--out", folder,
         ]
-        begun = time.monotonic()
+        start = time.monotonic()
         run = subprocess.Popen(command)
-        known = {}
+        ticks = {}
         while run.poll() is None:
-            used(run.pid, known)
+            update(run.pid, ticks)
             time.sleep(0.1)
-        took = time.monotonic() - begun
-        for pid, (ticks, words) in sorted(known.items()):
-            print(f"{pid:8} {ticks / TICK / took * 100:6.2f} % of a CPU  {words}")
-        print(f"{took:.1f} s, exit code {run.returncode}")
+        duration = time.monotonic() - start
+        for pid, (count, words) in sorted(ticks.items()):
+            print(f"{pid:8} {count / TICK / duration * 100:6.2f} % of a CPU  {words}")
+        print(f"{duration:.1f} s, exit code {run.returncode}")
     finally:
         shutil.rmtree(folder)
-        for one in sleepers:
-            one.kill()
-        for one in sleepers:
-            one.wait()
+        for sleeper in sleepers:
+            sleeper.kill()
+        for sleeper in sleepers:
+            sleeper.wait()
         for group in reversed(groups):
             if group.exists():
                 group.rmdir()

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Compares `ringfence topology --root DIR` with hwloc's `lstopo -i DIR`, for trees of /sys and /proc of other machines.
+"""Compares `ringfence topology --root DIR` with hwloc's `lstopo -i DIR` on trees of other machines.
 
     scripts/comparisons/topology_against_hwloc.py RINGFENCE DIR...
 
-Each DIR holds `sys` and `proc` of one machine, such as hwloc's and util-linux's own test data, unpacked. Compared are the
-CPU sets of packages, cores, data caches (with their sizes) and NUMA nodes (with their memory). Every difference is
-printed, one a line, and the number of trees without one. Where a tree shows no NUMA nodes, hwloc makes one up, which is
-not compared. Needs lstopo (Debian: hwloc-nox). Exit code 1 if any tree differs; the README of lib/machine lists the
-differences that are meant.
+Each DIR contains `sys` and `proc` of one machine, for example the unpacked test data of hwloc and
+util-linux. The script compares the CPU sets of packages, cores, data caches (with their sizes) and
+NUMA nodes (with their memory). It prints every difference, one per line, and the number of equal
+trees. For a tree without NUMA nodes hwloc adds one, which is not compared. Needs lstopo (Debian:
+hwloc-nox). Exit code 1 if any tree differs; the README of lib/machine lists the intended
+differences.
 """
 
 import glob
@@ -18,7 +19,7 @@ import xml.etree.ElementTree as ElementTree
 
 
 def cpus_of_mask(mask):
-    """hwloc's `0x00000001,0x0000000f` as a frozen set; None where it is infinite or missing."""
+    """Parses hwloc's `0x00000001,0x0000000f`. Returns None if the mask is infinite or missing."""
     if not mask or mask.startswith("0xf...f"):
         return None
     bits = 0
@@ -39,8 +40,12 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
 def size(text):
-    unit = next((unit for unit in ("KiB", "MiB", "GiB", "TiB", "B") if text and text.endswith(unit)), None)
+    units = ("KiB", "MiB", "GiB", "TiB", "B")
+    unit = next((unit for unit in units if text and text.endswith(unit)), None)
     return int(text[: -len(unit)]) * UNITS[unit] if unit else 0
+
+
+CACHES = ("L1Cache", "L2Cache", "L3Cache", "L4Cache")
 
 
 def of_hwloc(tree):
@@ -59,15 +64,17 @@ def of_hwloc(tree):
             found["package"].add(cpus)
         elif kind == "Core":
             found["core"].add(cpus)
-        elif kind in ("L1Cache", "L2Cache", "L3Cache", "L4Cache") and item.get("cache_type") in ("0", "1"):
+        elif kind in CACHES and item.get("cache_type") in ("0", "1"):
             found["cache"].add((int(kind[1]), int(item.get("cache_size")), cpus))
         elif kind == "NUMANode":
-            found["node"].add((int(item.get("os_index")), int(item.get("local_memory") or 0), cpus))
+            memory = int(item.get("local_memory") or 0)
+            found["node"].add((int(item.get("os_index")), memory, cpus))
     return found
 
 
 def of_ringfence(program, tree):
-    run = subprocess.run([program, "topology", "--json", "--root", tree], capture_output=True, text=True)
+    command = [program, "topology", "--json", "--root", tree]
+    run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode:
         raise ValueError(run.stderr.strip())
     machine = json.loads(run.stdout)
@@ -78,19 +85,22 @@ def of_ringfence(program, tree):
         found["core"].add(cpus_of_list(core["cpus"]))
     for cache in machine["caches"]:
         if cache["kind"].lower() != "instruction":
-            found["cache"].add((cache["level"], size(cache["size"]), cpus_of_list(cache["cpus"])))
+            cpus = cpus_of_list(cache["cpus"])
+            found["cache"].add((cache["level"], size(cache["size"]), cpus))
     for node in machine["nodes"]:
         found["node"].add((node["id"], size(node["memory"]), cpus_of_list(node["cpus"])))
     return found
 
 
-def shown(item):
-    def one(part):
+def render(item):
+    def render_part(part):
         if isinstance(part, frozenset):
-            return "{" + ",".join(map(str, sorted(part)[:6])) + ("..." if len(part) > 6 else "") + f" n={len(part)}" + "}"
+            cpus = ",".join(map(str, sorted(part)[:6])) + ("..." if len(part) > 6 else "")
+            return f"{{{cpus} n={len(part)}}}"
         return str(part)
 
-    return " ".join(one(part) for part in item) if isinstance(item, tuple) else one(item)
+    parts = item if isinstance(item, tuple) else (item,)
+    return " ".join(render_part(part) for part in parts)
 
 
 def main():
@@ -109,11 +119,12 @@ def main():
             ours["node"] = theirs["node"] = set()
         for kind in ours:
             only = ours[kind] - theirs[kind], theirs[kind] - ours[kind]
-            for who, items in zip(("ringfence", "hwloc"), only):
-                lines += [f"{name}: {kind} only in {who}: {shown(item)}" for item in sorted(items, key=shown)[:3]]
+            for program_name, items in zip(("ringfence", "hwloc"), only):
+                for item in sorted(items, key=render)[:3]:
+                    lines.append(f"{name}: {kind} only in {program_name}: {render(item)}")
         print("\n".join(lines) if lines else f"{name}: same")
         same += not lines
-    print(f"{same} of {len(trees)} trees are read alike")
+    print(f"{same} of {len(trees)} trees are equal")
     sys.exit(same != len(trees))
 
 
