@@ -247,16 +247,13 @@ fn a_ledger_that_is_not_whole_is_refused() {
     };
     let untested = "untested = 'because'\n";
     for (text, part) in [
-        (format!("{head}{claim}"), "it needs either tests, or a reason"),
-        (
-            format!("{head}{claim}{}{untested}", test(ORDERING)),
-            "it needs either tests, or a reason",
-        ),
+        (format!("{head}{claim}"), "give it tests, or a reason"),
+        (format!("{head}{claim}{}{untested}", test(ORDERING)), "give it tests, or a reason"),
         (format!("{head}{claim}{}", test("none-such")), "there is no experiment 'none-such'"),
-        (format!("{head}{claim}{untested}{claim}{untested}"), "there are two of this id"),
+        (format!("{head}{claim}{untested}{claim}{untested}"), "two claims have this id"),
         (
             format!("{head}{}{untested}", claim.replace("9-a", "8-a")),
-            "its id begins with no document's",
+            "its id does not start with the id of a document",
         ),
         (format!("{head}{claim}{untested}verdict = 'holds'\n"), "unknown field `verdict`"),
         (

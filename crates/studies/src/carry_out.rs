@@ -1,5 +1,5 @@
-//! What every question of several stages shares: one way to measure what comes next, to keep it, to
-//! end early and to resume.
+//! What every question of several stages shares: how the next stage is measured and stored, how a
+//! study ends early, and how it resumes.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,8 @@ pub trait Study {
     /// there are fewer or more.
     fn stages(&self) -> Vec<Duration>;
 
-    /// What is kept beside the datasets, as it is now: with it, another run can resume.
+    /// The record stored next to the datasets, in its current state: another run can resume from
+    /// it.
     fn kept(&self) -> Option<Kept>;
 
     /// What is measured next, after `stages`; `None` where everything is settled. What is not an
@@ -66,7 +67,7 @@ pub struct Here<'a> {
     pub dir: &'a Path,
     /// Set to stop the study.
     pub stop: &'a AtomicBool,
-    /// Told how it comes along.
+    /// Receives the progress.
     pub watch: &'a mut dyn Watch,
     expected: Vec<Duration>,
     number: usize,
@@ -87,7 +88,7 @@ impl<'a> Here<'a> {
         Self { machine, dir, stop, watch, expected, number: 0, begun, spent: Duration::ZERO }
     }
 
-    /// Says that a stage begins.
+    /// Reports the start of a stage.
     pub fn begin(&mut self, name: &str) {
         let (number, of) = (self.number, self.expected.len().max(self.number + 1));
         let expected = self.expected.get(number).copied().unwrap_or_default();
@@ -137,12 +138,13 @@ pub struct Done<F> {
     pub findings: F,
     /// Why it ended early, if it did.
     pub ended_early: Option<String>,
-    /// What another process has changed meanwhile of what was set for this, one sentence each: it
-    /// was left so.
+    /// Settings of this study that another process changed meanwhile, one sentence each; they were
+    /// not restored.
     pub left: Vec<String>,
 }
 
-/// Measures what a study wants until it is settled, resuming with what its folder holds already.
+/// Measures the stages of a study until it is complete, starting from what its folder already
+/// contains.
 ///
 /// # Errors
 /// Where nothing could be measured; nothing that was not there is left behind then. What fails

@@ -11,9 +11,9 @@ use crate::findings::Findings;
 pub struct Digest {
     /// The folder's name.
     pub folder: String,
-    /// What it says of itself.
+    /// Its manifest.
     pub manifest: Manifest,
-    /// The machine that measured, where `machine.json` tells of one.
+    /// The machine that measured, if `machine.json` describes one.
     pub machine: Option<Machine>,
     /// Whether it is still being measured, or the program was killed.
     pub unfinished: bool,

@@ -73,7 +73,7 @@ pub fn plan_of(experiment: &Experiment, machine: &Machine) -> Result<Plan, Study
     planned.map_err(|error| StudyError::Usage(error.to_string()))
 }
 
-/// The plan of an experiment that is to be measured on a machine, with what it lacks as not run.
+/// The plan of an experiment on a machine, with the cases that it cannot measure as not run.
 ///
 /// # Errors
 /// What makes no sense, and where nothing of it can be simulated.
@@ -91,7 +91,7 @@ pub fn plan(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyErr
     }
 }
 
-/// What tells hits from misses: measured on a CPU, or as described.
+/// The latencies that distinguish hits from misses: measured on a CPU, or as described.
 pub fn scale(machine: &Machine, cpu: CpuId) -> Option<Scale> {
     match described(machine).ok()? {
         Some(description) => Some(description.scale()),

@@ -7,10 +7,11 @@ use ringfence_experiment::ExperimentError;
 /// Why a study has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StudyError {
-    /// What was asked for makes no sense, or cannot be had on this machine as it is: a usage error.
+    /// A usage error: the request is invalid, or this machine in its current state cannot fulfil
+    /// it.
     #[error("{0}")]
     Usage(String),
-    /// Something failed meanwhile, and nothing that was measured tells anything.
+    /// A failure without a usable measurement.
     #[error("{0}")]
     Failed(String),
     /// A limit that protects the system was reached before anything was measured.
@@ -20,7 +21,7 @@ pub enum StudyError {
     #[error("interrupted")]
     Interrupted,
     /// The time was over before anything was measured.
-    #[error("the time was over before a window had ended")]
+    #[error("the time ran out before a window ended")]
     OutOfTime,
 }
 

@@ -39,7 +39,7 @@ pub struct Findings {
     pub results: Vec<CaseResult>,
     /// Cases that are compared with a limit.
     pub judged: Vec<Judged>,
-    /// For an A/A experiment: what it says of noise.
+    /// For an A/A experiment: its result about noise.
     pub aa: Option<AaSummary>,
     /// The same, experiment by experiment; empty for others.
     pub aa_estimates: Vec<Estimate>,
@@ -53,20 +53,20 @@ pub struct Findings {
     pub timeline: Timeline,
     /// The longest commits over time, and what the disk did; empty where no task uses one.
     pub stalls: Stalls,
-    /// Ways to commit of which not every commit reached the disk.
+    /// Methods to commit with commits that did not reach the disk.
     pub unreached: Vec<Unreached>,
-    /// Of ways to commit: the cheapest, compared trial by trial.
+    /// The cheapest methods to commit, compared trial by trial.
     pub cheapest: Option<Cheapest>,
     /// Latencies that were counted, case by case.
     pub latencies: Vec<CaseLatencies>,
-    /// What tells hits from misses, where latencies were counted.
+    /// The latencies that distinguish hits from misses, where latencies were counted.
     pub scale: Option<Scale>,
     /// How fast a chase as the victim was alone at its starts.
     pub starts: Vec<Start>,
     /// Why it ended; none while it is being measured, or where the program was killed.
     pub ended: Option<Ended>,
-    /// What another process has set in resctrl meanwhile, one sentence each; known only for what
-    /// was measured in this run.
+    /// Changes that another process made to resctrl meanwhile, one sentence each; known only for
+    /// the measurements of this run.
     pub left: Vec<String>,
 }
 

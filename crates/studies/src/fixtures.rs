@@ -1,4 +1,4 @@
-//! A survey of a machine that does not exist, with known truths, for tests of what is said of it.
+//! A survey of an invented machine with known effects, to test the conclusions drawn from it.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::findings::Findings;
 use crate::survey::experiments::{self, Writers};
 use crate::survey::{Depth, Files, Level, Probes, Reloads, Survey, conclude, folder};
 
-/// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a
+/// How much longer the victim takes per unit next to a writer: (victim, instruction, paced) to a
 /// factor.
 pub type Harm = fn(&str, Instruction, bool) -> f64;
 

@@ -1,5 +1,4 @@
-//! A study's folder: a file that says what was asked and what was found out besides, and the
-//! datasets.
+//! A study's folder: a file with the question and further findings, and the datasets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use ringfence_system::whole;
 
 use crate::StudyError;
 
-/// What is kept beside the datasets.
+/// A file next to the datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// The file's name.
@@ -27,7 +26,7 @@ impl Kept {
         Self { file, text }
     }
 
-    /// Writes it into a folder in place of what was there.
+    /// Writes it into a folder and replaces an existing one.
     pub fn write(&self, dir: &Path) -> Result<(), StudyError> {
         let path = dir.join(self.file);
         fs::create_dir_all(dir)
@@ -81,7 +80,7 @@ impl<'a> Folder<'a> {
         Self { dir, made: missing.map(Into::into).collect(), wrote: Vec::new(), last: None }
     }
 
-    /// Writes what is kept in place of what was there, unless it is the same.
+    /// Writes the record and replaces the existing one, unless it is the same.
     pub fn keep(&mut self, kept: Option<Kept>) -> Result<(), StudyError> {
         let Some(kept) = kept.filter(|kept| self.last.as_ref() != Some(kept)) else {
             return Ok(());
@@ -95,7 +94,7 @@ impl<'a> Folder<'a> {
         Ok(())
     }
 
-    /// Takes away what was written, unless a dataset came of it.
+    /// Removes the written files, unless there is a dataset.
     pub fn clear(&self) {
         if ringfence_dataset::list(self.dir).is_ok() {
             return;

@@ -65,7 +65,7 @@ impl<'a> Prober<'a> {
             return measured.map_err(|error| error.to_string());
         };
         if pages == Pages::Small {
-            return Err(format!("in 4 KiB pages it is not run, because {NO_WALKS}"));
+            return Err(format!("4 KiB pages are not run, because {NO_WALKS}"));
         }
         let dram = self.machine.targets.iter().find(|target| target.name == "dram");
         let available = dram.and_then(|target| target.free);

@@ -28,7 +28,7 @@ pub fn read(experiment: &Experiment) -> Result<Recordings, String> {
 
 fn one(folder: &Path) -> Result<Recorded, String> {
     let refused =
-        |why: &str| format!("the recorded program {} cannot be played: {why}", folder.display());
+        |why: &str| format!("the recording {} cannot be replayed: {why}", folder.display());
     if !Reader::is_one(folder) {
         return Err(refused(
             "there is no trace.json in it; name a folder that 'ringfence trace' wrote",
@@ -43,12 +43,11 @@ fn one(folder: &Path) -> Result<Recorded, String> {
     }
     match seen {
         Seen { msync: true, durable: false } => Err(refused(
-            "it makes its stores durable by msync alone, and the page cache is not simulated; \
-             record it where it flushes lines \
-             (PMEM_IS_PMEM_FORCE=1 has libpmem do so)",
+            "it makes its stores durable with msync only, and the page cache is not simulated; \
+             record a run that flushes cache lines (with libpmem: PMEM_IS_PMEM_FORCE=1)",
         )),
         _ if recorded.events() == 0 => Err(refused(
-            "nothing was recorded in it; name the file that the program maps by 'ringfence trace \
+            "it contains no accesses; name the file that the program maps with 'ringfence trace \
              --file'",
         )),
         _ => Ok(recorded),
@@ -76,8 +75,7 @@ impl Seen {
 fn push(recorded: &mut Recorded, event: &Event) -> Result<(), String> {
     let thread = event.thread;
     let bytes = |at: &Place, size: u64| -> Result<Option<Bytes>, String> {
-        let file =
-            u16::try_from(at.file).map_err(|_| "it has more files than are played".to_owned())?;
+        let file = u16::try_from(at.file).map_err(|_| "it has too many files".to_owned())?;
         Ok(Some(Bytes { file, offset: at.offset, size }))
     };
     match &event.action {

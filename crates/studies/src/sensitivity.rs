@@ -50,7 +50,7 @@ pub fn footprints(topology: &Topology) -> Vec<Bytes> {
     all
 }
 
-/// The experiment: each victim alone and beside each polluter of each footprint.
+/// The experiment: each victim alone and next to each polluter of each footprint.
 pub fn experiment(
     victims: &[Table],
     polluters: &[Polluter],
@@ -110,7 +110,7 @@ pub fn experiment(
 pub struct Sensitivity {
     /// One for each victim and polluter.
     pub curves: Vec<Curve>,
-    /// What can be said of several victims; none where there is but one.
+    /// The comparison of several victims; none for a single one.
     pub ranking: Option<Ranking>,
     /// The victim that was slowed down most, where the intervals leave no other possible.
     pub most_sensitive: Option<String>,
@@ -149,7 +149,7 @@ pub enum Ranking {
     },
 }
 
-/// One victim beside one polluter.
+/// One victim next to one polluter.
 #[derive(Debug, Clone, Serialize)]
 pub struct Curve {
     /// The victim, as on a command line.
@@ -167,7 +167,7 @@ pub struct Curve {
     pub perhaps: Vec<Bytes>,
 }
 
-/// The victim beside a polluter of one footprint.
+/// The victim next to a polluter of one footprint.
 #[derive(Debug, Clone, Serialize)]
 pub struct Point {
     /// The polluter's footprint.

@@ -118,7 +118,7 @@ fn what_cannot_be_fitted_is_refused() {
     assert!(refused("core.nothing").contains("has no value core.nothing"));
     assert!(refused("l1.replacement").contains("is not a number"));
     assert!(
-        cells.named(&["movsb".to_owned()]).unwrap_err().contains("no cell's label has 'movsb'")
+        cells.named(&["movsb".to_owned()]).unwrap_err().contains("no cell label contains 'movsb'")
     );
 }
 

@@ -465,9 +465,9 @@ fn harm_without_a_lever_that_was_tried_says_so() {
                  slowdown is +50 % [+40, +60], over the budget of 5 %.";
     assert!(offered.starts_with(start) && offered.contains("none is offered here"), "{offered}");
     assert!(offered.contains("UNDECIDED") && !offered.contains("NOT MET"), "{offered}");
-    proof.record.refused = vec![("any lever".into(), "3.0 s of the time are left".into())];
+    proof.record.refused = vec![("any lever".into(), "3.0 s of the time remain".into())];
     assert!(told(&proof).contains("the time was over before"), "{}", told(&proof));
-    assert!(told(&proof).contains("Not tried: any lever, because 3.0 s of the time are left"));
+    assert!(told(&proof).contains("Not tried: any lever, because 3.0 s of the time remain"));
 }
 
 #[test]
@@ -542,8 +542,8 @@ fn windows_that_lasted_too_long_are_told() {
 fn a_lever_that_there_was_no_time_to_measure_again_says_so() {
     let mut proof = Proof { confirmations: Vec::new(), verdict: Verdict::Undecided, ..proof() };
     let lever = proof.tried[0].candidate.arm.name.clone();
-    let why =
-        "3.1 s of the time are left for it, and 12 trials take 8.4 s at least; --time 80s would do";
+    let why = "3.1 s of the time remain for it, and 12 trials take at least 8.4 s; --time 80s \
+               would be enough";
     let told = |proof: &Proof| {
         let text = ringfence_report::prove(proof, &Style::plain(80));
         [

@@ -82,7 +82,7 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         (&["create", "hot", "--size", "1MiB", "--level", "2", "--dry-run"], "L2"),
         (&["misses", "--size", "1MiB,much"], "'much' is not a size"),
         (&["remove", "hot"], "there is no region 'hot'"),
-        (&["remove", "theirs"], "was not made by 'ringfence lock create'"),
+        (&["remove", "theirs"], "was not created by 'ringfence lock create'"),
     ];
     spec.group(&tree, "theirs", "shareable", "f", "", "");
     for (args, part) in cases {

@@ -196,7 +196,7 @@ fn what_makes_no_episode_says_why() {
         ),
         (
             &["--victim", "chase", "--aggressor", "alu", "--episode", "--time", "60s"],
-            "and the episodes of one take 155s, those without",
+            "and the episodes of one trial, with and without aggressors, take 155s",
         ),
         (
             &["--victim", "chase", "--aggressor", "alu", "--episode", "--machine", "laptop"],

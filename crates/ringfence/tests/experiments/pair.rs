@@ -132,7 +132,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
     refused(&[], "2 to 10 tasks");
     refused(&["--task=alu"], "2 to 10 tasks");
     refused(&["--task=alu", "--task=idle"], "leave it out");
-    refused(&["--task=alu", "--task=chase footprint=1MiB,2MiB"], "lists are several tasks");
+    refused(&["--task=alu", "--task=chase footprint=1MiB,2MiB"], "a list stands for several tasks");
     refused(&["--task=alu", "--task=alu", "--present", "1+3"], "is not an assignment of 2 tasks");
     refused(&["--task=alu", "--task=alu", "--window=0ms"], "between 1ms");
     refused(&["--resume", "absent"], "name a folder that 'ringfence pair' wrote");
@@ -140,7 +140,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
     refused(&["--resume", "absent", "--seed=2"], "--seed cannot be combined with --resume");
     if two_cpus() {
         ringfence_in(folder.path(), &ARGS).ok();
-        refused(&["--task=alu", "--task=mcf", "--out", "p"], "holds another question");
+        refused(&["--task=alu", "--task=mcf", "--out", "p"], "contains another question");
         refused(&["--task=alu", "--task=mcf", "--out", "p/screen"], "not empty");
     }
 }

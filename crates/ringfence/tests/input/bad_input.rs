@@ -264,7 +264,7 @@ fn a_victim_that_shows_no_progress_is_sent_to_flags() {
     if ringfence_engine::program::instructions_are_counted() {
         return skip("the kernel counts instructions here, by which any program shows progress");
     }
-    refused_in_a_line(&folder, &arguments, "--victim-progress lines or counter, or --victim-run");
+    refused_in_a_line(&folder, &arguments, "--victim-progress counter or --victim-run");
     refused_in_a_line(
         &folder,
         &["prove", "--victim", program, "--aggressor", "alu"],

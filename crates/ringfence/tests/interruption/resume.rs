@@ -270,7 +270,7 @@ fn what_cannot_go_on_is_refused_in_a_sentence() {
         &replace("machine.json", "\"brand\": \"", "\"brand\": \"Un"),
         "another processor",
     );
-    assert_refused(&replace("machine.json", "\"processor\"", "\"prozessor\""), "does not tell");
+    assert_refused(&replace("machine.json", "\"processor\"", "\"prozessor\""), "does not name");
     assert_refused(
         &replace("machine.json", "\"packages\": [", "\"packages\": [{\"id\":9,\"cpus\":\"77\"},"),
         "other cores",

@@ -144,7 +144,7 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
     let prove = ["prove", "--victim", ON_DAX, "--aggressor", "alu", "--budget", "5%", "--quiet"];
     refused(&ringfence_in(folder.path(), &prove), "is only played on a described machine");
     refused(&neighbours(&folder, "trace file=none", &on), "there is no trace.json in it");
-    refused(&neighbours(&folder, "trace file=msyncs", &on), "by msync alone");
+    refused(&neighbours(&folder, "trace file=msyncs", &on), "with msync only");
     refused(&neighbours(&folder, "trace", &on), "'file' is missing");
     refused(&neighbours(&folder, "trace file=flushes loads=none", &on), "loads");
     refused(

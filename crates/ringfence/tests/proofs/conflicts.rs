@@ -472,7 +472,7 @@ fn a_time_that_is_too_short_is_refused_with_the_least() {
         return skip("a victim and an aggressor need two CPUs");
     }
     let short = ["--victim=alu", "--aggressor=alu", "--time=1ms"];
-    let (folder, _) = ends_with(&short, 2, &["--time 1ms is too short", "s at least here"]);
+    let (folder, _) = ends_with(&short, 2, &["--time 1ms is too short", "takes at least"]);
     assert!(folder.entries().is_empty());
     let long_run = ["--victim-run=sleep 100", "--aggressor=alu", "--time=2s"];
     let (folder, _) = ends_with(&long_run, 2, &["--time 2s is too short", "one run of the victim"]);

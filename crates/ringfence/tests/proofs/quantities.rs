@@ -47,7 +47,7 @@ fn neighbours_are_told_by_a_quantile() {
     let refused = ringfence_in(folder.path(), &["compare", "n", "o"]);
     assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("one is about the p99 of latencies, the other about the p90"),
+        refused.stderr.contains("one measures the p99 of latencies, the other the p90"),
         "{}",
         refused.stderr
     );

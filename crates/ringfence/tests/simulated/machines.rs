@@ -227,7 +227,7 @@ fn the_planted_lever_is_found_and_nothing_is_said_to_be_met() {
             && chosen["keep"].as_str().unwrap().contains("it was simulated")
     );
     let refused = proof["record"]["refused"].to_string();
-    assert!(refused.contains("shares out no memory bandwidth"), "{refused}");
+    assert!(refused.contains("cannot allocate memory bandwidth"), "{refused}");
     assert!(refused.contains("scheduling is not"), "{refused}");
     // The same again, from the folder.
     let shown = ringfence_in(folder.path(), &["show", "proof"]).said();

@@ -1,4 +1,4 @@
-//! Takes out of a dataset whatever names a host, a person or a folder.
+//! Removes the names of hosts, persons and folders from a dataset.
 //!
 //! What stays is what figures need: samples, cases, placement, and of the machine the processor,
 //! its features, the kernel's version, topology and what speaks for the clock. Paths of targets get
@@ -26,7 +26,7 @@ pub struct Cleaned {
     pub dataset: Dataset,
     /// The machine that it is of.
     pub machine: Machine,
-    /// What was left out or changed, a sentence each.
+    /// The parts that were removed or changed, a sentence each.
     pub left_out: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ const NO_NAMES: [&str; 3] = ["root", "localhost", "none"];
 pub fn clean(dataset: &Dataset, private: &[String]) -> Result<Cleaned, String> {
     if dataset.unfinished() || !dataset.is_done() {
         return Err(
-            "it was cut short, and is no evidence: go on with it by 'ringfence run --resume'"
+            "it was cut short and cannot serve as evidence: finish it with 'ringfence run --resume'"
                 .into(),
         );
     }
@@ -85,14 +85,14 @@ pub fn clean(dataset: &Dataset, private: &[String]) -> Result<Cleaned, String> {
     }
     table.iter_mut().for_each(|(_, value)| replace_toml(value, &renamed));
     let text = table.to_string();
-    let experiment =
-        Experiment::parse(&text).map_err(|error| format!("its experiment, cleaned: {error}"))?;
+    let experiment = Experiment::parse(&text)
+        .map_err(|error| format!("its experiment after cleaning: {error}"))?;
 
     let cases: Vec<Case> = cleaned(&dataset.plan.cases, &renamed)?;
     let not_run: Vec<NotRun> = cleaned(&dataset.plan.not_run, &renamed)?;
     let placed = cleaned(&dataset.plan.placed, &renamed)?;
     let plan = Plan::stored(experiment, cases, not_run, placed)
-        .map_err(|error| format!("cleaned, it would not be consistent: {error}"))?;
+        .map_err(|error| format!("the cleaned copy would be inconsistent: {error}"))?;
 
     let (machine, gone) = reduced(&dataset.machine);
     if !gone.is_empty() {
@@ -316,7 +316,7 @@ fn cleaned<T: Serialize + DeserializeOwned>(
     let mut json = serde_json::to_value(value).map_err(|error| error.to_string())?;
     replace_json(&mut json, renamed);
     serde_json::from_value(json)
-        .map_err(|error| format!("cleaned, it would not be readable: {error}"))
+        .map_err(|error| format!("the cleaned copy could not be read: {error}"))
 }
 
 fn strings(value: &Value, all: &mut Vec<String>) {

@@ -24,14 +24,14 @@ pub struct Evidence {
 pub struct Machine {
     /// Short: lower case letters, digits and hyphens.
     pub name: String,
-    /// The processor and what tells it from others of its name, and the kernel.
+    /// The processor with the details that distinguish it from others of its name, and the kernel.
     pub title: String,
     /// Whether nothing of it was measured.
     pub simulated: bool,
 }
 
 impl Machine {
-    /// What a dataset's `machine.json` says of it.
+    /// The machine that a dataset's `machine.json` describes.
     pub fn of(machine: &Value, simulated: bool) -> Self {
         let text = |path: &str| machine.pointer(path).and_then(Value::as_str).map(str::to_owned);
         if simulated {

@@ -46,8 +46,8 @@ impl FromStr for Expect {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{text}' says of no figure what it must be: use longer, shorter, within N%, >= N, \
-                 <= N or about N"
+                "'{text}' is not an expectation: use longer, shorter, within N%, >= N, <= N or \
+                 about N"
             )
         };
         let number = |text: &str| match text.trim().parse::<f64>() {
@@ -158,7 +158,7 @@ impl Verdict {
         so_far
     }
 
-    /// Whether figures said it.
+    /// Whether figures decide it.
     pub fn is_decided(&self) -> bool {
         matches!(self, Self::Holds | Self::DoesNot)
     }

@@ -89,7 +89,7 @@ pub struct Outcome {
     pub instead: Option<(Figure, Verdict)>,
 }
 
-/// Holds every claim against what was published and what is known.
+/// Compares every claim with the published figures and with the evidence.
 pub fn judge(ledger: &Ledger, published: &[Published], evidence: Vec<Evidence>) -> Table {
     let all = evidence.len();
     let mut newest: BTreeMap<(bool, String, String), Evidence> = BTreeMap::new();

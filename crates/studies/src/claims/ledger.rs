@@ -1,4 +1,4 @@
-//! What was claimed, where, and what tests it.
+//! The claims, their sources and their tests.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -37,7 +37,7 @@ pub struct Document {
 pub struct Claim {
     /// The document's id, a hyphen and a short name.
     pub id: String,
-    /// Where in the document it stands.
+    /// Its place in the document.
     pub place: String,
     /// What kind of statement it is.
     pub kind: Kind,
@@ -136,16 +136,14 @@ impl Ledger {
         for claim in &ledger.claims {
             let refuse = |why: String| Err(format!("{}: {why}", claim.id));
             if !ledger.documents.iter().any(|document| claim.is_of(document)) {
-                return refuse("its id begins with no document's".into());
+                return refuse("its id does not start with the id of a document".into());
             }
             if !ids.insert(&claim.id) {
-                return refuse("there are two of this id".into());
+                return refuse("two claims have this id".into());
             }
             let told = claim.untested.as_ref().is_some_and(|why| !why.trim().is_empty());
             if claim.tests.is_empty() != told {
-                return refuse(
-                    "it needs either tests, or a reason in 'untested' why it has none".into(),
-                );
+                return refuse("give it tests, or a reason in 'untested' why it has none".into());
             }
             let known =
                 |test: &&Test| experiments.iter().any(|known| known.name == test.experiment);

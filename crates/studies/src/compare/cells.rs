@@ -63,7 +63,7 @@ pub(super) fn why_nothing_matches(before: &Plan, after: &Plan) -> String {
         if plan.measured().is_empty() {
             let why = plan.not_run.first().map(|not_run| format!(", because {}", not_run.reason));
             return format!(
-                "these cannot be compared: in the {which} no case was run{}",
+                "these cannot be compared: no case of the {which} was run{}",
                 why.unwrap_or_default()
             );
         }
@@ -82,9 +82,7 @@ pub(super) fn why_nothing_matches(before: &Plan, after: &Plan) -> String {
             return format!("these cannot be compared: only one has a role '{role}'");
         };
         if !own.iter().any(|task| theirs.contains(task)) {
-            return format!(
-                "these cannot be compared: '{role}' runs other tasks in the one than in the other"
-            );
+            return format!("these cannot be compared: '{role}' runs different tasks in the two");
         }
     }
     "these cannot be compared: no case was measured in both".into()

@@ -1,4 +1,4 @@
-//! What a comparison tells.
+//! The result of a comparison.
 
 use ringfence_analysis::estimate::{Estimate, Finding, serialize_estimate};
 use ringfence_experiment::Reason;
@@ -21,8 +21,7 @@ pub struct Comparison {
     pub question: Option<String>,
     /// Whether both were simulated: then no figure here is a measurement.
     pub simulated: bool,
-    /// What is not the same besides the figures: machine, kernel, version, placement, classes of
-    /// cores.
+    /// Differences other than the figures: machine, kernel, version, placement, classes of cores.
     pub differences: Vec<Difference>,
     /// The cases that both have, in the order of the first.
     pub cells: Vec<Cell>,
@@ -66,7 +65,7 @@ pub struct Cell {
 /// How trials of the two datasets belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trials {
-    /// Each stands for itself: they were measured.
+    /// Trials do not belong together: they were measured.
     Apart,
     /// Those of equal numbers began alike: they were simulated with one seed.
     Paired,

@@ -85,9 +85,8 @@ fn same_question(one: &Experiment, other: &Experiment) -> Result<(), String> {
     let (a, b) = (&one.measure, &other.measure);
     if a.quantity != b.quantity {
         return Err(format!(
-            "these cannot be compared: one is about the {} of latencies, the other about the {}; \
-             measure one again with the \
-             other's experiment.toml",
+            "these cannot be compared: one measures the {} of latencies, the other the {}; repeat \
+             one with the other's experiment.toml",
             a.quantity, b.quantity
         ));
     }
@@ -96,15 +95,15 @@ fn same_question(one: &Experiment, other: &Experiment) -> Result<(), String> {
     {
         if a != b {
             return Err(format!(
-                "these cannot be compared: their {what} differ, {a} and {b}; measure one again \
-                 with the other's experiment.toml"
+                "these cannot be compared: their {what} differ, {a} and {b}; repeat one with the \
+                 other's experiment.toml"
             ));
         }
     }
     match (one.aa.is_some(), other.aa.is_some()) {
         (true, false) | (false, true) => Err(
-            "these cannot be compared: one asks how often an effect is seen that is not there, the \
-             other does not"
+            "these cannot be compared: only one of them is an A/A experiment, which counts false \
+             alarms"
                 .into(),
         ),
         _ => Ok(()),
@@ -379,12 +378,12 @@ active = ['victim']
         let cases = [
             (TEXT.replace("rounds = 2", "window = '40ms'"), "windows differ, 20ms and 40ms"),
             (renamed, "no arm in common"),
-            (TEXT.replace("'chase'", "'alu'"), "'victim' runs other tasks"),
+            (TEXT.replace("'chase'", "'alu'"), "'victim' runs different tasks"),
             (
                 TEXT.replace("'victim'", "'other'"),
                 "the rate of 'victim', the other that of 'other'",
             ),
-            (TEXT.replace("metric =", "aa = 4\nmetric ="), "how often an effect is seen"),
+            (TEXT.replace("metric =", "aa = 4\nmetric ="), "only one of them is an A/A experiment"),
         ];
         for (text, part) in cases {
             let error = compare(&before, &dataset(&text, &tree, 1, |_, _| 10.0))

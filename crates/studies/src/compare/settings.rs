@@ -1,4 +1,4 @@
-//! What differs between two measurements besides their figures.
+//! Differences between two measurements other than their figures.
 
 use std::collections::BTreeMap;
 
@@ -132,7 +132,7 @@ fn ended(dataset: &Dataset) -> String {
     match &dataset.manifest.ended {
         None => "killed".into(),
         Some(Ended::Complete | Ended::Precise) => "as planned".into(),
-        Some(Ended::Time) => "when its time was spent".into(),
+        Some(Ended::Time) => "when its time ran out".into(),
         Some(Ended::Interrupted) => "interrupted".into(),
         Some(Ended::Limit(why)) => why.clone(),
         Some(Ended::Failed(why)) => format!("failed: {why}"),

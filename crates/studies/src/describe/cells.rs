@@ -94,7 +94,7 @@ impl Measured {
         let has = |text: &String| self.cells.iter().any(|cell| cell.label.contains(text.as_str()));
         if let Some(text) = texts.iter().find(|text| !has(text)) {
             let first = self.cells.first().map_or("nothing", |cell| cell.label.as_str());
-            return Err(format!("no cell's label has '{text}'; one is '{first}'"));
+            return Err(format!("no cell label contains '{text}'; one label is '{first}'"));
         }
         let is_named = |cell: &Cell| texts.iter().any(|text| cell.label.contains(text.as_str()));
         let places = self.cells.iter().enumerate().filter(|(_, cell)| is_named(cell));
@@ -153,7 +153,7 @@ fn simulate_one(
     let mut alone = plan.clone();
     alone.not_run = (0..plan.cases.len())
         .filter(|other| *other != number)
-        .map(|other| NotRun { case: other, reason: "it is not asked for".into() })
+        .map(|other| NotRun { case: other, reason: "it is not needed".into() })
         .collect();
     let stop = AtomicBool::new(false);
     let mut engine = SimulatedEngine::new(&alone, description, &stop);
@@ -183,7 +183,7 @@ fn ns_per_unit(windows: &[Window], metric: usize) -> Option<f64> {
     (units > 0).then(|| ns as f64 / own.len() as f64 / units as f64)
 }
 
-/// Holds a description against what was measured; `used` are the places of cells that it rests on.
+/// Compares a description with measurements; `used` are the places of cells that it rests on.
 ///
 /// # Errors
 /// As [`Measured::simulate`].

@@ -158,7 +158,7 @@ impl Search<'_> {
             })
             .collect();
         match logs.len() {
-            0 => Err(format!("{} can simulate none of the cells that are used", description.name)),
+            0 => Err(format!("{} cannot simulate any of the cells used", description.name)),
             count => Ok(logs.iter().sum::<f64>() / count as f64),
         }
     }

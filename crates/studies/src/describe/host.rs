@@ -1,4 +1,4 @@
-//! The machine file of a host, from what was probed and surveyed of it.
+//! The machine file of a host, from its probes and its survey.
 //!
 //! What the kernel tells (topology, caches, features) and what the survey measured (plateaus of
 //! load latency, round trips, what a flush leaves) goes into the file as it is. What a core has
@@ -39,7 +39,7 @@ pub const FITTED: [&str; 8] = [
     "prefetcher.distance",
 ];
 
-/// A file, and how it was come by.
+/// A machine file, and where its values are from.
 #[derive(Debug, Clone)]
 pub struct Written {
     /// The machine.
@@ -59,7 +59,7 @@ pub fn host(
     tell: &mut dyn FnMut(f64),
 ) -> Result<Written, String> {
     if machine.simulated.is_some() {
-        return Err("this was simulated: a machine file of it exists".into());
+        return Err("this was simulated: its machine file already exists".into());
     }
     let mut file = File::like(machine)?;
     file.topology(machine)?;
@@ -72,7 +72,7 @@ pub fn host(
     file.nodes(machine);
     let text = file.text();
     let description = Description::parse(&text)
-        .map_err(|error| format!("what is known makes no machine: {error}"))?;
+        .map_err(|error| format!("the measured values do not describe a valid machine: {error}"))?;
     let Some((_, Some(measured), date)) = surveyed else {
         return Ok(Written { description, fit: None });
     };
@@ -125,7 +125,7 @@ impl File {
             other => {
                 let other = other.unwrap_or("unknown");
                 return Err(format!(
-                    "there is no machine file of a processor made by {other} to begin with"
+                    "there is no machine file for a processor from {other} to start from"
                 ));
             }
         };
@@ -176,7 +176,7 @@ impl File {
         let topology = &machine.topology;
         if !topology.cores.is_empty() && !topology.cores_known() {
             return Err(
-                "the kernel hides the cores of some CPUs, which no machine file can say".into()
+                "the kernel hides the cores of some CPUs, and a machine file cannot say so".into(),
             );
         }
         let sockets = topology.packages.len().max(1);
@@ -189,7 +189,7 @@ impl File {
         if !cores.is_multiple_of(llcs) || !llcs.is_multiple_of(sockets) {
             return Err(format!(
                 "{cores} cores, {llcs} last-level caches and {sockets} sockets do not divide \
-                 evenly, which no machine file can say"
+                 evenly, and a machine file cannot express that"
             ));
         }
         let source = "probed: the kernel's /sys/devices/system/cpu";
@@ -268,8 +268,8 @@ impl File {
         let identity = &machine.processor;
         // Family 26 (1AH) is Zen 5.
         if identity.vendor.as_deref() == Some("AuthenticAMD") && identity.family == Some(26) {
-            let source = "measured: some 58 pairs of flush and fence wait in it on a guest of this \
-                          family; 104 as told of Zen 5, not looked up";
+            let source = "measured: about 58 pairs of flush and fence fit into it on a guest of \
+                          this family; 104 is the reported size for Zen 5, not verified";
             self.put("core.store_buffer", 104, source);
             let passed =
                 "assumed: as many as the store buffer holds, as in machines/zen3-epyc.toml";
@@ -312,7 +312,7 @@ impl File {
                 (Some(size), Some((_, date))) => {
                     let nominal = cache
                         .size
-                        .map_or(String::new(), |size| format!("; the kernel says {size}"));
+                        .map_or(String::new(), |size| format!("; the kernel reports {size}"));
                     (
                         Some(size),
                         format!(
@@ -386,7 +386,7 @@ impl File {
         let factor = (memory.ns - line) / (ways + device);
         if factor <= 0.0 {
             return Err(format!(
-                "memory answers in {:.1} ns, which is less than a line takes",
+                "the memory latency of {:.1} ns is shorter than the transfer of one line",
                 memory.ns
             ));
         }

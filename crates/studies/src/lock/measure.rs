@@ -145,7 +145,7 @@ pub fn support_of(described: &Description) -> Support {
     match described.processor.pseudo_lock {
         Some(_) => Support::Can("described"),
         None => Support::Cannot(format!(
-            "Linux does not lock regions into the caches of {}: cache ways of their own are the \
+            "Linux does not lock regions into the caches of {}; exclusive cache ways are the \
              alternative",
             described.title
         )),

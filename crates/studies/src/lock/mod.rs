@@ -39,14 +39,14 @@ pub const EXPERIMENT: &str = "lock";
 const READER: &str = "reader";
 const NOISE: &str = "noise";
 
-/// What is asked.
+/// The question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// Bytes that are read.
     pub size: Bytes,
     /// The pause between two rounds of reads.
     pub interval: Span,
-    /// The task that runs beside the reader in half of the arms.
+    /// The task that runs next to the reader in half of the arms.
     pub noise: Table,
     /// The reader's CPU; absent: the placement's choice.
     pub cpu: Option<CpuId>,

@@ -1,5 +1,5 @@
-//! Pseudo-locked regions that outlive the program that made them: each has a journal of its own, by
-//! which removing it puts back what was taken from others.
+//! Pseudo-locked regions that outlive the program that created them: each has its own journal, from
+//! which removing it restores what was taken from other groups.
 
 use std::path::PathBuf;
 
@@ -31,14 +31,16 @@ pub fn default_cache(
     let level = match level {
         Some(level) => level,
         None => [3, 2].into_iter().find(shared).ok_or_else(|| {
-            Error::Usage("resctrl shares out no cache here, only bandwidth or monitoring".into())
+            Error::Usage(
+                "resctrl cannot allocate cache here, it offers only bandwidth or monitoring".into(),
+            )
         })?,
     };
     let cache = topology.data_caches(cpu).find(|cache| u32::from(cache.level) == level);
     let domain = cache.and_then(|cache| cache.id);
     let why = || {
         Error::Usage(format!(
-            "the kernel does not tell which L{level} CPU {cpu} uses: name it by --cache"
+            "the kernel does not report which L{level} CPU {cpu} uses: name it with --cache"
         ))
     };
     domain.map(|domain| (level, domain)).ok_or_else(why)
@@ -83,14 +85,13 @@ pub fn create(
 fn removable(fs: &Resctrl) -> Result<(), Error> {
     let Some(why) = fs.kernel().unseen() else { return Ok(()) };
     Err(Error::Usage(format!(
-        "no region was made, since it could not be removed from here: {why}, and the kernel can \
-         crash when a region \
-         goes that somebody has open; do it as root outside of any container, where /proc shows \
-         every process"
+        "no region was created, because it could not be removed from here: {why}, and the kernel \
+         can crash when a region in use is removed; run this as root outside any container, where \
+         /proc shows every process"
     )))
 }
 
-/// Removes a region that [`create`] has made, and gives back what was taken from others for it.
+/// Removes a region that [`create`] created, and restores what was taken from other groups for it.
 ///
 /// # Errors
 /// [`Error::Busy`] while a process uses it; where Ringfence did not make it; or the kernel's
@@ -103,17 +104,17 @@ pub fn remove(fs: &Resctrl, name: &str, options: &Options) -> Result<Restored, E
     match transaction::undo_named(fs, name, options)? {
         Some(restored) => Ok(restored),
         None if group.exists() && elsewhere(name).is_some() => Err(Error::Usage(format!(
-            "'{name}' was made with a journal in another folder: 'ringfence lock remove {name} \
+            "the journal of '{name}' is in another folder: run 'ringfence lock remove {name} \
              --folder {}'",
             elsewhere(name).unwrap_or_default().display()
         ))),
         None if group.exists() => Err(Error::Usage(format!(
-            "'{name}' was not made by 'ringfence lock create': remove it by rmdir {}, if nothing \
-             needs it",
+            "'{name}' was not created by 'ringfence lock create': if nothing needs it, remove it \
+             with rmdir {}",
             group.place("")
         ))),
         None => Err(Error::Usage(format!(
-            "there is no region '{name}'; 'ringfence lock list' names those that there are"
+            "there is no region '{name}'; 'ringfence lock list' shows the existing ones"
         ))),
     }
 }
@@ -202,8 +203,8 @@ pub struct Misses {
     pub lines: u64,
 }
 
-/// Makes a region of each size in turn, and has the kernel count the misses of so many passes over
-/// it (debugfs, `pseudo_lock_measure`). Sizes that come to the same ways are measured once.
+/// Creates a region of each size in turn, and has the kernel count the misses of a number of passes
+/// over it (debugfs, `pseudo_lock_measure`). Sizes that come to the same ways are measured once.
 /// Everything is restored in between.
 ///
 /// # Errors
@@ -247,7 +248,7 @@ pub fn misses(
         for _ in 0..repeats {
             if stop() {
                 change.restore()?;
-                return Err(Error::Busy("interrupted: everything was put back".into()));
+                return Err(Error::Busy("interrupted: all changes were undone".into()));
             }
             if let Measured::Residency { hits, misses } =
                 pseudo::measure(root, &fs.group(&group), what)?

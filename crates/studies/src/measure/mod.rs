@@ -38,7 +38,8 @@ pub struct Measurement {
     pub samples: Vec<Sample>,
     /// Why it ended.
     pub ended: Ended,
-    /// What tells hits from misses, where a task counted latencies; also in the dataset.
+    /// The latencies that distinguish hits from misses, where a task counted latencies; also in the
+    /// dataset.
     pub scale: Option<Scale>,
     /// How many of its steps an earlier run had measured.
     pub steps_before: u64,
@@ -176,13 +177,13 @@ fn holds_a_figure(plan: &Plan) -> Result<(), StudyError> {
     let least = Span(least).rounded_up();
     Err(StudyError::Usage(match measure.episode {
         Some(_) => format!(
-            "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, and \
-             the episodes of one take {}, those without \
-             aggressors included; give {least} and more, or take shorter episodes or fewer rounds",
+            "a time of {time} is too short: a figure needs at least {FEWEST_TRIALS} trials, and \
+             the episodes of one trial, with and without aggressors, take {}; give {least} or \
+             more, shorter episodes or fewer rounds",
             Span(plan.least_time_for_one() / FEWEST_TRIALS).rounded_up(),
         ),
         None => format!(
-            "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, which \
+            "a time of {time} is too short: a figure needs at least {FEWEST_TRIALS} trials, which \
              take {least} here{}; give --time {least} or more, shorter windows or fewer rounds",
             match plan.measured().len() {
                 0 | 1 => String::new(),
@@ -198,7 +199,7 @@ fn holds_a_figure(plan: &Plan) -> Result<(), StudyError> {
 fn too_short_for_a_trial(plan: &Plan) -> StudyError {
     let time = plan.experiment.measure.time.map_or(String::new(), |time| format!(" of {time}"));
     StudyError::Usage(format!(
-        "the time{time} was over before anything was measured, and a figure takes at least \
+        "the time{time} ran out before anything was measured, and a figure needs at least \
          {FEWEST_TRIALS} trials: give several times as much"
     ))
 }
@@ -210,8 +211,8 @@ fn times_loads_on(plan: &Plan) -> Option<CpuId> {
     plan.placed.cpus[counts.role].first().copied()
 }
 
-/// The experiment with what a program's work is counted in, which is decided here and so stands in
-/// the dataset.
+/// The experiment with the unit of a program's work, which is chosen here and stored in the
+/// dataset.
 pub fn decided(experiment: &Experiment) -> Experiment {
     let mut experiment = experiment.clone();
     for role in &mut experiment.roles {
@@ -295,12 +296,11 @@ fn progress_can_be_seen(plan: &Plan) -> Result<(), StudyError> {
             let unseen = matches!(unit, ProgramUnit::Auto | ProgramUnit::Instructions) && !counted;
             if role == plan.metric && unseen {
                 return Err(StudyError::Usage(format!(
-                    "the progress of '{run}' cannot be seen: the kernel counts no instructions \
-                     here ('ringfence doctor' says why); \
-                     let it report a line per unit of work or a counter, or time its runs: that is \
-                     prove's --victim-progress lines \
-                     or counter, or --victim-run, and unit = \"lines\", \"counter\" or \
-                     \"whole-run\" in an experiment file"
+                    "the progress of '{run}' is not visible: the kernel counts no instructions \
+                     here ('ringfence doctor' explains why); let it print a line per unit of work, \
+                     let it report a counter, or time its runs: use prove's --victim-progress \
+                     lines, --victim-progress counter or --victim-run, or unit = \"lines\", \
+                     \"counter\" or \"whole-run\" in an experiment file"
                 )));
             }
             if role != plan.metric && *unit == ProgramUnit::WholeRun {

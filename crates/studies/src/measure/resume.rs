@@ -1,4 +1,4 @@
-//! Goes on with a measurement that was cut short.
+//! Resumes a measurement that was cut short.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -15,8 +15,8 @@ use ringfence_machine::Machine;
 use super::{Measurement, Recording, decided, progress_can_be_seen};
 use crate::{StudyError, engines};
 
-/// Goes on with the dataset in `dir` where it stopped, whatever it was that ended it; one that
-/// [`Dataset::is_done`] is handed back as it is. Its experiment, order and placement stay what they
+/// Resumes the dataset in `dir` where it stopped, for whatever reason; one that
+/// [`Dataset::is_done`] is returned unchanged. Its experiment, order and placement stay what they
 /// were.
 ///
 /// `time` is for what follows; without it, what is left of the experiment's own. A dataset that
@@ -99,7 +99,7 @@ pub fn continue_or_begin(
     let dataset = Dataset::open(dir)?;
     let differs = dataset.plan.experiment != decided(experiment);
     let reason = if differs {
-        Some("it holds another experiment".into())
+        Some("it contains another experiment".into())
     } else {
         why_not(&dataset, machine)
     };
@@ -144,17 +144,17 @@ fn why_not(dataset: &Dataset, machine: &Machine) -> Option<String> {
     let version = env!("CARGO_PKG_VERSION");
     if dataset.manifest.version != version {
         return Some(format!(
-            "Ringfence {} began it and this is {version}, and figures of two versions are not \
-             mixed",
+            "it was started with Ringfence {} and this is {version}; figures of two versions are \
+             not mixed",
             dataset.manifest.version
         ));
     }
     let Ok(before) = serde_json::from_value::<Machine>(dataset.machine.clone()) else {
-        return Some("its machine.json does not tell on which machine it was begun".into());
+        return Some("its machine.json does not name the machine on which it was started".into());
     };
     if before.simulated.is_some() {
         return Some(
-            "it was simulated, which comes out the same whenever it is begun again: run it anew"
+            "it was simulated: start it again from the beginning, which gives the same result"
                 .into(),
         );
     }
@@ -162,7 +162,7 @@ fn why_not(dataset: &Dataset, machine: &Machine) -> Option<String> {
         |machine: &Machine| machine.processor.brand.clone().unwrap_or_else(|| "unnamed".into());
     if before.processor != machine.processor {
         return Some(format!(
-            "it was begun on another processor ({}, here {})",
+            "it was started on another processor ({}, here {})",
             name(&before),
             name(machine)
         ));
@@ -172,7 +172,7 @@ fn why_not(dataset: &Dataset, machine: &Machine) -> Option<String> {
         (topology.packages.clone(), topology.cores.clone(), topology.caches.clone())
     };
     if shape(&before) != shape(machine) {
-        return Some("it was begun on a machine with other cores or caches".into());
+        return Some("it was started on a machine with other cores or caches".into());
     }
     let usable = machine.topology.usable();
     let mut placed = dataset.plan.placed.cpus.iter().flatten();

@@ -24,7 +24,7 @@ impl Assignment {
         Self { pairs, alone: (!tasks.is_multiple_of(2)).then(|| tasks - 1) }
     }
 
-    /// Every assignment of so many tasks, each once.
+    /// Every assignment of this number of tasks, each once.
     pub fn all(tasks: usize) -> Vec<Self> {
         let everybody: Vec<usize> = (0..tasks).collect();
         let mut all = Vec::new();
@@ -58,12 +58,12 @@ impl Assignment {
         for part in text.split(',') {
             let numbers = part.split('+').map(|number| match number.trim().parse::<usize>() {
                 Ok(number) if (1..=tasks).contains(&number) => Ok(number - 1),
-                _ => Err(bad(format!("'{}' is not a task's number", number.trim()))),
+                _ => Err(bad(format!("'{}' is not the number of a task", number.trim()))),
             });
             match numbers.collect::<Result<Vec<_>, _>>()?[..] {
                 [one] if alone.is_none() => alone = Some(one),
                 [a, b] => pairs.push((a.min(b), a.max(b))),
-                _ => return Err(bad("tasks run two by two, and at most one alone".into())),
+                _ => return Err(bad("tasks run in pairs, with at most one alone".into())),
             }
         }
         pairs.sort_unstable();
@@ -71,10 +71,10 @@ impl Assignment {
             pairs.iter().flat_map(|pair| [pair.0, pair.1]).chain(alone).collect();
         named.sort_unstable();
         if named != (0..tasks).collect::<Vec<_>>() {
-            return Err(bad("each task must be there once".into()));
+            return Err(bad("each task must appear once".into()));
         }
         if alone.is_some() && tasks.is_multiple_of(2) {
-            return Err(bad("with an even number nobody runs alone".into()));
+            return Err(bad("with an even number of tasks, none runs alone".into()));
         }
         Ok(Self { pairs, alone })
     }
@@ -159,14 +159,14 @@ mod tests {
         assert_eq!((four.pairs, four.alone), (vec![(0, 2), (1, 3)], None));
         assert_eq!(Assignment::parse("3,2+1", 3).unwrap(), Assignment::in_order(3));
         for (text, part) in [
-            ("", "'' is not a task's number"),
-            ("1+2", "each task must be there once"),
-            ("1+2,2+3", "each task must be there once"),
-            ("1+2,3+5", "'5' is not a task's number"),
-            ("0+1,2+3", "'0' is not a task's number"),
-            ("1+2+3,4", "two by two"),
-            ("1+2,3,4", "two by two"),
-            ("1+1,2+3", "each task must be there once"),
+            ("", "'' is not the number of a task"),
+            ("1+2", "each task must appear once"),
+            ("1+2,2+3", "each task must appear once"),
+            ("1+2,3+5", "'5' is not the number of a task"),
+            ("0+1,2+3", "'0' is not the number of a task"),
+            ("1+2+3,4", "tasks run in pairs"),
+            ("1+2,3,4", "tasks run in pairs"),
+            ("1+1,2+3", "each task must appear once"),
         ] {
             let error = Assignment::parse(text, 4).unwrap_err();
             assert!(error.contains(part) && error.contains("1+2,3+4"), "{text}: {error}");

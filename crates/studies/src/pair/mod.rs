@@ -155,7 +155,7 @@ fn is_ours_or_empty(question: &Question, dir: &Path) -> Result<(), StudyError> {
         None => Ok(ringfence_dataset::Recorder::check(dir)?),
         Some(stored) if stored == *question => Ok(()),
         Some(_) => Err(StudyError::Usage(format!(
-            "{} holds another question: name a new folder, or go on with that one: {}",
+            "{} contains another question: name a new folder, or resume that one: {}",
             dir.display(),
             ringfence_experiment::shell::line([
                 "ringfence",
@@ -301,9 +301,9 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         for (tasks, present, part) in [
-            (&["alu"][..], None, "1 given: there must be 2 to 10 tasks"),
-            (&["alu"; 11], None, "11 given: there must be 2 to 10 tasks"),
-            (&["alu", "chase footprint=1MiB,2MiB"], None, "lists are several tasks"),
+            (&["alu"][..], None, "pair needs 2 to 10 tasks, but 1 given"),
+            (&["alu"; 11], None, "pair needs 2 to 10 tasks, but 11 given"),
+            (&["alu", "chase footprint=1MiB,2MiB"], None, "a list stands for several tasks"),
             (&["alu", "idle"], None, "leave it out"),
             (&["alu", "wirte block=4KiB"], None, "did you mean 'write'"),
             (&["alu", "chase footprint=1"], None, "too small"),
@@ -575,7 +575,7 @@ mod tests {
         is_ours_or_empty(&question, dir.path()).unwrap();
         let other = Question { seed: 2, ..question.clone() };
         let refused = is_ours_or_empty(&other, dir.path()).unwrap_err().to_string();
-        assert!(refused.contains("holds another question"), "{refused}");
+        assert!(refused.contains("contains another question"), "{refused}");
 
         let screen = plan_of(&question.screening(&kinds));
         let screened = samples(&screen, 20, &harm);
@@ -595,10 +595,10 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         for (from, to, part) in [
             ("\"schema\": 2", "\"schema\": 9", "schema 9 is not known"),
-            ("\"tasks\"", "\"taks\"", "restore it"),
+            ("\"tasks\"", "\"taks\"", "restore the original"),
             ("\"alu\"", "\"chase footprint=1\"", "too small"),
             ("\"alone\": null", "\"alone\": 3", "not an assignment"),
-            ("{", "", "restore it"),
+            ("{", "", "restore the original"),
         ] {
             std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
             let error = read(dir.path()).err().unwrap().to_string();

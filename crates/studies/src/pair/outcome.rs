@@ -17,7 +17,7 @@ use super::assignment::Assignment;
 use super::progress::Progress;
 use super::question::{Kind, Question, letter};
 
-/// Everything that is said of a question; a pure function of its datasets.
+/// The answer to a question; a pure function of its datasets.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// The different tasks, called A, B, C.
@@ -57,17 +57,17 @@ pub struct KindEntry {
     pub tasks: Vec<usize>,
 }
 
-/// Two kinds beside each other.
+/// Two kinds next to each other.
 #[derive(Debug, Clone, Serialize)]
 pub struct PairEntry {
     /// The kinds' numbers, from 0.
     pub kinds: (usize, usize),
-    /// How much longer the first takes per unit of work beside the second.
+    /// How much longer the first takes per unit of work next to the second.
     pub first: Finding,
     /// The same of the second; of two tasks of one kind it is the same figure.
     pub second: Finding,
-    /// Rates beside over rates alone, of both together: 2 where neither disturbs the other. More
-    /// than 2 is noise, or tasks that help each other.
+    /// The sum of both rates next to each other, each over its rate alone: 2 where neither disturbs
+    /// the other. More than 2 is noise, or tasks that help each other.
     pub progress: f64,
     /// The same with its interval.
     #[serde(serialize_with = "serialize_estimate")]
@@ -153,7 +153,7 @@ pub enum Verdict {
         #[serde(serialize_with = "serialize_unknown")]
         reason: NotEstimable,
     },
-    /// It was cut short before it could be told.
+    /// It was cut short before this could be decided.
     CutShort,
 }
 
@@ -237,7 +237,7 @@ impl Outcome {
         outcome
     }
 
-    /// Whether the advice has to be measured again before anything is said of it.
+    /// Whether the advice must be measured again before it is reported.
     pub fn wants_confirmation(&self) -> bool {
         self.verdict == Verdict::CutShort && self.advice.is_some() && self.confirmed.is_none()
     }

@@ -1,4 +1,4 @@
-//! From samples to progress: how fast tasks run beside each other, trial by trial.
+//! From samples to progress: how fast tasks run next to each other, trial by trial.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Progress {
     trials: usize,
 }
 
-/// What a task keeps of its rate beside another.
+/// The share of its rate that a task keeps next to another.
 #[derive(Debug, Clone, PartialEq)]
 struct Kept {
     mean: f64,

@@ -1,4 +1,4 @@
-//! What is asked: which tasks, how they are paired now, and how it is measured.
+//! The question: which tasks, how they are paired now, and how it is measured.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -24,7 +24,7 @@ const KIND: &str = "pair";
 const TASK: &str = "task";
 const NEIGHBOUR: &str = "neighbour";
 
-/// The question, as it is stored beside the datasets.
+/// The question, as it is stored next to the datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// Version of this structure.
@@ -75,7 +75,8 @@ impl Question {
     ) -> Result<Self, String> {
         if !(2..=MOST_TASKS).contains(&tasks.len()) {
             return Err(format!(
-                "{} given: there must be 2 to {MOST_TASKS} tasks, each with --task",
+                "pair needs 2 to {MOST_TASKS} tasks, but {} given: name each with --task, such as \
+                 --task 'chase footprint=4MiB'",
                 tasks.len()
             ));
         }
@@ -104,12 +105,12 @@ impl Question {
                 [one] => one.task.clone(),
                 _ => {
                     return Err(failed(
-                        "lists are several tasks: give each with a --task of its own".into(),
+                        "a list stands for several tasks: give each one its own --task".into(),
                     ));
                 }
             };
             if matches!(task, Task::Idle(_)) {
-                return Err(failed("it does nothing that could progress; leave it out".into()));
+                return Err(failed("it does no work that could be counted; leave it out".into()));
             }
             match kinds.iter_mut().find(|kind| kind.task == task) {
                 Some(kind) => kind.tasks.push(number),
@@ -196,7 +197,7 @@ impl Question {
     pub fn read(dir: &Path) -> Result<Option<Self>, ExperimentError> {
         let path = dir.join(FILE);
         let broken = |error: &dyn std::fmt::Display| {
-            ExperimentError(format!("{}: {error}; restore it as it was written", path.display()))
+            ExperimentError(format!("{}: {error}; restore the original", path.display()))
         };
         let text = match text_file::read(&path, text_file::LONGEST) {
             Ok(text) => text,

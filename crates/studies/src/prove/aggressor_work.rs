@@ -1,4 +1,4 @@
-//! What the aggressor did beside the victim: where it did next to nothing, nothing was tested.
+//! The aggressor's work next to the victim: if it did almost nothing, nothing was tested.
 
 use ringfence_engine::Used;
 use serde::{Deserialize, Serialize};

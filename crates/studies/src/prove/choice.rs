@@ -11,7 +11,7 @@ use super::lever::Candidate;
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Price {
-    /// Its slowdown against running beside the victim as it is: 1.00 is nothing.
+    /// Its slowdown against running next to the victim without a lever: 1.00 is none.
     Slowdown(#[serde(serialize_with = "serialize_estimate")] Estimate),
     /// It cannot be seen, for this reason.
     Unseen(Reason),
@@ -25,7 +25,7 @@ pub struct Tried {
     /// The victim's slowdown against alone.
     #[serde(serialize_with = "serialize_estimate")]
     pub victim: Estimate,
-    /// What the victim's quantity is beside it, ns, where the budget is a time.
+    /// The victim's quantity next to it, ns, where the budget is a time.
     #[serde(serialize_with = "serialize_some", skip_serializing_if = "Option::is_none")]
     pub reached: Option<Estimate>,
     /// What the aggressor pays.

@@ -243,8 +243,8 @@ mod tests {
     use ringfence_machine::fixtures;
     use ringfence_machine::topology::Topology;
 
-    /// A victim that does so many units in a window of 100 ms, running or stopped half of the time;
-    /// a run takes so many ms.
+    /// A victim that does this number of units in a window of 100 ms, running or stopped half of
+    /// the time; a run takes so many ms.
     struct Simulated {
         units: [u64; 2],
         ms: [u64; 2],

@@ -20,8 +20,8 @@ pub fn baseline(question: &Question, whole_runs: bool, given: Given) -> Experime
     }
 }
 
-/// All candidates in one experiment, beside the aggressor as it is; with at least as many trials as
-/// a figure takes.
+/// All candidates in one experiment, with the aggressor without a lever for comparison; with at
+/// least as many trials as a figure needs.
 pub fn levers(
     question: &Question,
     whole_runs: bool,

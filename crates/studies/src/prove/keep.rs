@@ -12,7 +12,7 @@ use toml::Value;
 use super::time::Given;
 use super::{AGGRESSOR, Candidate, Proof, Question, VICTIM, Verdict, experiments};
 
-/// What was left in place.
+/// The settings that were kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Kept {
     /// What of resctrl.

@@ -53,7 +53,7 @@ pub struct LeverContext<'a> {
     /// Bytes a second that all aggressors together gave to disks, or to the page cache for them,
     /// where that was seen.
     pub disk_bytes_per_s: Option<f64>,
-    /// Environment variables that the user wants tried.
+    /// Environment variables that the user asked to try.
     pub try_env: &'a [(String, String)],
     /// Another folder for its files, which the user names.
     pub other_dir: Option<&'a Path>,
@@ -118,13 +118,12 @@ pub struct Candidate {
     pub lever: String,
     /// The arm in which it is measured; its name says what is set.
     pub arm: Arm,
-    /// A role besides those of the baseline, where the lever needs one.
+    /// An additional role, where the lever needs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// How it is kept. It is stored as a text, and so is the caveat.
     pub keep: String,
-    /// The commands that do so, each a line for a shell; COMMAND in them is whatever stands for the
-    /// task.
+    /// The commands that do so, each a line for a shell; COMMAND in them stands for the task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
     /// What it cannot do, or what it rests on.
@@ -156,7 +155,7 @@ impl Candidate {
     }
 }
 
-/// A command line that starts a task by way of another program, such as `taskset -c 2`.
+/// A command line that starts a task through another program, such as `taskset -c 2`.
 pub fn started(before: &[&str], task: &Task) -> String {
     let Task::Command(command) = task else {
         return shell::line(before.iter().copied().chain(["COMMAND"]));

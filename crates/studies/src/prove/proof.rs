@@ -464,7 +464,7 @@ fn unseen(plan: &Plan, case: usize, candidate: &Candidate) -> Option<Reason> {
         }
         _ => false,
     });
-    blind.then(|| "it only shows its CPU time".into())
+    blind.then(|| "it only reports its CPU time".into())
 }
 
 #[cfg(test)]

@@ -186,10 +186,9 @@ impl Files {
         let text = text_file::read(&path, text_file::LONGEST).map_err(|error| {
             format!("{}: {error}; name a folder that 'ringfence prove' wrote", path.display())
         })?;
-        let damaged =
-            |why: String| format!("{}: {why}; restore it as it was written", path.display());
+        let damaged = |why: String| format!("{}: {why}; restore the original", path.display());
         let record: Record = serde_json::from_str(&text)
-            .map_err(|error| damaged(format!("this is not a record ({error})")))?;
+            .map_err(|error| damaged(format!("this is not a valid record ({error})")))?;
         match (record.schema, record.kind.as_str()) {
             (1..=SCHEMA, "prove") => Ok(Record { schema: SCHEMA, ..record }),
             (1..=SCHEMA, kind) => {

@@ -32,7 +32,7 @@ pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, 
     let names = levers::names();
     if let Some(name) = question.levers.iter().find(|name| !names.contains(&name.as_str())) {
         return Err(StudyError::Usage(format!(
-            "'{name}' is not a lever; there are: {}",
+            "'{name}' is not a lever; the levers are: {}",
             names.join(", ")
         )));
     }
@@ -115,9 +115,8 @@ fn too_short(time: Span, least: Duration) -> StudyError {
     // Rounded up to two digits that a person would type.
     let tenths = (least.as_secs_f64() * 10.0).ceil() / 10.0;
     StudyError::Usage(format!(
-        "--time {time} is too short to tell anything: the first look alone takes {tenths:.1}s at \
-         least here; give that, or \
-         shorter windows (--window)"
+        "--time {time} is too short: the first look alone takes at least {tenths:.1}s here; give \
+         at least that, or shorter windows (--window)"
     ))
 }
 
@@ -361,8 +360,8 @@ fn least_of(experiment: &Experiment, machine: &Machine, trials: u32) -> Option<D
 
 fn no_time_to_confirm(left: Duration, least: Duration, trials: u32, would_do: Duration) -> Reason {
     format!(
-        "{:.1} s of the time are left for it, and {trials} trials take {:.1} s at least; --time \
-         {}s would do",
+        "{:.1} s of the time remain for it, and {trials} trials take at least {:.1} s; --time {}s \
+         would be enough",
         left.as_secs_f64(),
         least.as_secs_f64(),
         would_do.as_secs_f64().ceil()
@@ -385,9 +384,8 @@ fn no_time_for_levers(
     let fewer = if kept.len() + out.len() > 1 { ", or fewer --levers," } else { "" };
     let names: Vec<String> = out.iter().map(|one| format!("'{}'", one.arm.name)).collect();
     format!(
-        "{:.1} s of the time are left for levers, and {trials} trials with {} take {:.1} s at \
-         least; --time {}s{fewer} would do; \
-         left out: {}",
+        "{:.1} s of the time remain for levers, and {trials} trials with {} take at least {:.1} s; \
+         --time {}s{fewer} would be enough; left out: {}",
         time.as_secs_f64(),
         settings(kept.len() + out.len()),
         least.as_secs_f64(),
@@ -401,9 +399,8 @@ fn no_time_for_levers(
 fn out_of_time(error: StudyError, question: &Question) -> StudyError {
     match (error, question.time) {
         (StudyError::OutOfTime, Some(time)) => StudyError::Usage(format!(
-            "--time {time} is too short: one run of the victim, and one in which it is stopped \
-             half of the time, had not \
-             ended by then; give at least 20 times what a run takes"
+            "--time {time} is too short for one run of the victim and one run in which it is \
+             stopped half of the time; give at least 20 times the length of a run"
         )),
         (error, _) => error,
     }
@@ -484,8 +481,9 @@ fn candidates(
     (Some(candidates), refused)
 }
 
-/// Stands in place of how a setting is kept, where it was not measured.
-pub const KEEP_NOTHING: &str = "not by this: it was simulated; measure it on such a machine";
+/// Replaces the instructions for keeping a setting that was not measured.
+pub const KEEP_NOTHING: &str = "not from this result: it was simulated; measure on such a machine \
+                                first";
 
 // Those that can be simulated. What was simulated says how nothing is kept.
 fn simulated(

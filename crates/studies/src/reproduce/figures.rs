@@ -64,10 +64,7 @@ pub fn parse(text: &str) -> Result<Vec<Published>, String> {
         if row.instead.is_some() != row.instead_against.is_some()
             || (row.instead.is_some() && row.against.is_none())
         {
-            return wrong(
-                "a case measured instead needs one to be set against, and a figure that is set \
-                 against another",
-            );
+            return wrong("'instead' and 'instead_against' go together, and need 'against'");
         }
         rows.push(row);
     }
@@ -149,8 +146,8 @@ mod tests {
             ("e,a,q,ms,1,,,,n,m,\n", "line 2: the unit"),
             ("e,a,q,s,0,,,,n,m,\n", "line 2: the value"),
             ("e,a,q,s,NaN,,,,n,m,\n", "line 2: the value"),
-            ("e,a,q,s,1,,b,c,n,m,\n", "line 2: a case measured instead"),
-            ("e,a,q,s,1,x,b,,n,m,\n", "line 2: a case measured instead"),
+            ("e,a,q,s,1,,b,c,n,m,\n", "line 2: 'instead' and 'instead_against' go together"),
+            ("e,a,q,s,1,x,b,,n,m,\n", "line 2: 'instead' and 'instead_against' go together"),
             ("e,a,q,s,one,,,,n,m,\n", "line: 2"),
             ("e,a\n", "line: 2"),
         ] {

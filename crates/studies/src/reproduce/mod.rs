@@ -1,4 +1,4 @@
-//! Published figures beside measured ones.
+//! Published figures compared with measured ones.
 //!
 //! Published are times in seconds; what is compared is a ratio: the time of a case over that of the
 //! case it is set against. The change in percent is `100 (time / time against - 1)`, whatever
@@ -49,7 +49,7 @@ pub struct Reproduced {
 }
 
 impl Reproduced {
-    /// Sets what was published beside what was measured.
+    /// Compares the published figures with the measured ones.
     ///
     /// # Errors
     /// As [`rows`].
@@ -143,7 +143,7 @@ enum Direction {
     Same,
 }
 
-/// Sets all published comparisons of a plan's experiment beside what was measured, each interval at
+/// Compares all published comparisons of a plan's experiment with the measurement, each interval at
 /// `level`.
 ///
 /// # Errors
@@ -165,7 +165,7 @@ pub fn rows(
         };
         let reference = own.iter().find(same).ok_or_else(|| {
             format!(
-                "'{}' is set against '{against}', for which no {} was published",
+                "'{}' is compared with '{against}', for which no {} was published",
                 row.case, row.quantity
             )
         })?;
@@ -199,7 +199,7 @@ fn measured(
     let (case, reference) = (find_case(plan, case)?, find_case(plan, against)?);
     let baselines = (plan.cases[case].baseline, plan.cases[reference].baseline);
     if baselines.0 != Some(reference) && baselines != (None, None) {
-        return Err(format!("'{against}' is not what case {case} is measured against"));
+        return Err(format!("'{against}' is not the baseline of case {case}"));
     }
     if let Some(reason) = plan.refusal(case).or_else(|| plan.refusal(reference)) {
         return Ok(Measured::NotRun(reason.clone()));

@@ -72,7 +72,7 @@ pub enum AfterClwb {
     Farther,
 }
 
-/// A writer beside a victim.
+/// A writer next to a victim.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beside {
     /// The writer, as tables label it.

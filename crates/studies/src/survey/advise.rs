@@ -1,5 +1,5 @@
-//! What follows from a survey: a pure function of its figures, which advises nothing that an
-//! interval does not bear out, and nothing that a table beside it denies.
+//! The advice of a survey: a pure function of its figures. Every advice is supported by an
+//! interval, and no table of the survey contradicts it.
 
 use ringfence_analysis::estimate::Interval;
 use ringfence_experiment::class::Class;

@@ -51,7 +51,7 @@ pub struct Method {
     pub cheapest: bool,
 }
 
-/// What one figure says of a writer and a victim.
+/// The result of one figure for a writer and a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {

@@ -1,4 +1,4 @@
-//! From a survey's tables to what is said of them.
+//! From a survey's tables to its conclusions.
 
 use ringfence_analysis::estimate::Interval;
 use ringfence_experiment::plan::Plan;

@@ -104,7 +104,7 @@ pub fn victims(footprint: Bytes) -> Vec<Victim> {
 /// The block that writers by every instruction write beside victims.
 pub const BESIDE: Bytes = Bytes::kib(4);
 
-/// Writers beside a victim.
+/// Writers next to a victim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Writers {
     /// By each instruction in blocks of [`BESIDE`], and in other blocks by those named; with
@@ -114,7 +114,7 @@ pub enum Writers {
     Paced(Rate),
 }
 
-/// A victim beside writers.
+/// A victim next to writers.
 pub fn neighbours(
     depth: Depth,
     victim: &Victim,

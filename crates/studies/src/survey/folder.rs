@@ -1,5 +1,5 @@
-//! A survey again from its folder: `survey.json` holds what the datasets beside it do not (the
-//! probes, and what was not run), and the figures come from the samples anew.
+//! Reads a survey from its folder: `survey.json` contains what the datasets do not (the probes, and
+//! what was not run), and the figures are computed again from the samples.
 
 use std::path::Path;
 
@@ -54,8 +54,8 @@ impl Survey {
         let is_cost = |dataset: &Dataset| dataset.plan.experiment.kind == Some(Kind::SurveyCost);
         // It is measured first, so that it is there where anything is.
         if !datasets.is_empty() && !datasets.iter().any(is_cost) {
-            let missing = "the part 'cost' is missing, so that the rest cannot be judged: copy the \
-                           folder again, complete";
+            let missing = "the part 'cost' is missing, and the rest cannot be interpreted without \
+                           it: copy the complete folder again";
             return Err(DatasetError::usage(dir, missing));
         }
         for dataset in &datasets {
@@ -91,8 +91,7 @@ fn read(dir: &Path) -> Result<Survey, DatasetError> {
         return Err(DatasetError::usage(dir, problem));
     }
     let damaged = |problem: String| DatasetError::damaged(&path, problem);
-    let broken =
-        |error| damaged(format!("this is not a survey ({error}): restore it as it was written"));
+    let broken = |error| damaged(format!("this is not a survey ({error}): restore the original"));
     let value: Value = serde_json::from_str(&files::read(&path)?).map_err(broken)?;
     match value.get("schema").and_then(Value::as_u64) {
         Some(version) if (1..=u64::from(Survey::SCHEMA)).contains(&version) => {}
@@ -104,8 +103,7 @@ fn read(dir: &Path) -> Result<Survey, DatasetError> {
         }
         _ => {
             return Err(damaged(
-                "there is no schema version that this program knows: restore it as it was written"
-                    .into(),
+                "its schema version is missing or unknown: restore the original".into(),
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! What each victim of a survey bears against what is written beside it.
+//! For each victim of a survey: its slowdown against the bytes written next to it.
 
 use ringfence_analysis::frontier::{self, Frontier};
 use ringfence_experiment::Kind;

@@ -148,7 +148,7 @@ mod tests {
         assert!(refused().is_usage());
         for (text, part) in [
             ("{", "not a survey"),
-            ("{}", "no schema"),
+            ("{}", "its schema version is missing"),
             (r#"{"schema":3}"#, "newer"),
             (r#"{"schema":1}"#, "not a survey"),
         ] {

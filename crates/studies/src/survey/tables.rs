@@ -90,7 +90,7 @@ pub struct NeighbourRow {
     /// The slowdown at a level at which all of the survey's slowdowns hold together: what advice
     /// may rest on.
     pub together: Option<Interval>,
-    /// What is said of it, wherever something is.
+    /// The conclusion about it, the same wherever it is printed.
     pub seen: Seen,
 }
 

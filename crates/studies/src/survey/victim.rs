@@ -94,7 +94,8 @@ pub(super) fn choose(
         let why = match (last, l2) {
             (Some(cache), _) => {
                 format!(
-                    "no plateau of L{} was seen: others use it, or it is not there",
+                    "no plateau of L{} was found: other programs use the cache, or it does not \
+                     exist",
                     cache.level
                 )
             }
@@ -102,7 +103,7 @@ pub(super) fn choose(
         };
         return Victim {
             footprint,
-            from: format!("a chase of memory, since {why}"),
+            from: format!("a chase in memory, because {why}"),
             level: Some(level),
         };
     }
@@ -110,14 +111,14 @@ pub(super) fn choose(
     match (nominal(l2), nominal(last)) {
         (Some(l2), Some(last)) => Victim {
             footprint: round((l2 * last).sqrt().min(last / 2.0), Bytes(0)),
-            from: "midway, on a log scale, between L2 and the last-level cache by name; neither \
-                   was measured"
+            from: "midway, on a log scale, between the nominal sizes of L2 and the last-level \
+                   cache; neither was measured"
                 .into(),
             level: None,
         },
         _ => Victim {
             footprint: Bytes::mib(4),
-            from: "4MiB, since no last-level cache above L2 is known".into(),
+            from: "4MiB, because no last-level cache above L2 is known".into(),
             level: None,
         },
     }

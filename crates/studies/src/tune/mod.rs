@@ -27,7 +27,7 @@ use ringfence_experiment::PlacementKind;
 use ringfence_experiment::task::Target;
 use ringfence_experiment::units::Share;
 
-/// What is asked of `tune`.
+/// The question of `tune`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// Where stores go.
@@ -38,7 +38,7 @@ pub struct Question {
     pub victim: Option<Table>,
     /// The slowdown of the victim that is allowed.
     pub budget: Share,
-    /// The block that is written beside the victim.
+    /// The block that is written next to the victim.
     pub block: Bytes,
     /// Where the writer runs relative to the victim.
     pub placement: PlacementKind,

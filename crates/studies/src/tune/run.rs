@@ -164,7 +164,7 @@ impl Tuning<'_> {
 
     fn choice(&self, costs: &Stage, ended_early: Option<&str>) -> Result<Choice, StudyError> {
         choice::choose(&Costs::new(costs.plan, costs.samples)).ok_or_else(|| {
-            let why = ended_early.unwrap_or("the costs are not all known");
+            let why = ended_early.unwrap_or("some costs could not be measured");
             StudyError::Failed(format!("{why}; what was measured is in {}", self.dir.display()))
         })
     }

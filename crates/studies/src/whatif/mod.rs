@@ -21,7 +21,7 @@ pub use eadr::Elided;
 /// The version of the record's format.
 pub const SCHEMA: u32 = 1;
 
-/// What was asked, beside both datasets.
+/// The question, stored next to both datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -71,7 +71,7 @@ impl Files {
         self.0.join("changed")
     }
 
-    /// Writes down what is asked.
+    /// Stores the question.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -91,9 +91,8 @@ impl Files {
         let text = text_file::read(&path, text_file::LONGEST).map_err(|error| {
             format!("{}: {error}; name a folder that 'ringfence whatif' wrote", path.display())
         })?;
-        let record: Record = serde_json::from_str(&text).map_err(|error| {
-            format!("{}: {error}; restore it as it was written", path.display())
-        })?;
+        let record: Record = serde_json::from_str(&text)
+            .map_err(|error| format!("{}: {error}; restore the original", path.display()))?;
         let open = |dir: PathBuf| Dataset::open(&dir).map_err(|error| error.to_string());
         let (before, after) = (open(self.unchanged())?, open(self.changed())?);
         conclude(&record, &before, &after).map_err(|error| error.to_string())

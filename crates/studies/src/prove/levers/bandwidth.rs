@@ -51,7 +51,7 @@ pub fn limits(context: &LeverContext, shared: &Shared) -> Result<Vec<Limit>, Rea
         return Err("the aggressor does nothing".into());
     }
     let Some(info) = shared.info.bandwidth() else {
-        return Err("this machine shares out no memory bandwidth".into());
+        return Err("this machine cannot allocate memory bandwidth".into());
     };
     if shared.free_groups() == 0 {
         return Err("all of resctrl's groups are in use; 'ringfence resctrl' lists them".into());
@@ -65,11 +65,10 @@ pub fn limits(context: &LeverContext, shared: &Shared) -> Result<Vec<Limit>, Rea
     }
     let caveat = match (smt, info.throttle) {
         (true, ThrottleMode::Unknown) => {
-            "the kernel does not say whether the victim on the same core is throttled too; what is \
-             limited is \
-             traffic between L2 and L3"
+            "the kernel does not report whether the victim on the same core is throttled too; the \
+             limit applies to traffic between L2 and L3"
         }
-        _ => "what is limited is traffic between L2 and L3, not that of memory alone",
+        _ => "the limit applies to all traffic between L2 and L3, not only to memory traffic",
     };
     let default = shared.state.groups.get(&GroupId::default());
     let domains = default.map(|group| group.schemata.domains(&Resource::Mb)).unwrap_or_default();
@@ -93,7 +92,7 @@ fn amounts(info: &BandwidthInfo, bytes_per_s: Option<f64>) -> Result<Vec<u64>, R
         (Unit::EighthsOfGigabyte, Some(rate)) => rate * 8.0 / f64::from(1 << 30),
         (_, None) => {
             return Err(
-                "bandwidth is shared out in bytes a second here, and the aggressor's is not known"
+                "bandwidth is allocated in bytes per second here, and the aggressor's is unknown"
                     .into(),
             );
         }
@@ -102,7 +101,7 @@ fn amounts(info: &BandwidthInfo, bytes_per_s: Option<f64>) -> Result<Vec<u64>, R
     amounts.dedup();
     amounts.retain(|amount| (*amount as f64) < full);
     if amounts.is_empty() {
-        Err("the least bandwidth that can be set is more than it moves".into())
+        Err("the smallest bandwidth that can be set is more than the aggressor uses".into())
     } else {
         Ok(amounts)
     }
@@ -143,12 +142,12 @@ mod tests {
             [512, 205, 102]
         );
         assert!(
-            amounts(&info(1, 1, Unit::EighthsOfGigabyte), None).unwrap_err().contains("not known")
+            amounts(&info(1, 1, Unit::EighthsOfGigabyte), None).unwrap_err().contains("is unknown")
         );
         assert!(
             amounts(&info(1, 1, Unit::EighthsOfGigabyte), Some(1.0))
                 .unwrap_err()
-                .contains("least bandwidth")
+                .contains("smallest bandwidth")
         );
     }
 }

@@ -22,9 +22,7 @@ impl Lever for Cpuset {
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let Task::Attached(aggressor) = context.aggressor else {
-            return Err(
-                "the aggressor is started where it is wanted: see the lever placement".into()
-            );
+            return Err("Ringfence itself starts the aggressor: see the lever placement".into());
         };
         let has = attachment::found(aggressor)?.cpus;
         let victims = cpus_of_victim(context)?;
@@ -38,9 +36,8 @@ fn cpus_of_victim(context: &LeverContext) -> Result<CpuSet, Reason> {
     match context.baseline.variants[metric].first().map(|variant| &variant.task) {
         Some(Task::Probe(probe)) => {
             let service = probe.service().ok_or(
-                "where the service runs is not known: name it by --victim-pid, --victim-cgroup, \
-                 --victim-unit or \
-                 --victim-container",
+                "the CPUs of the service are unknown: name it with --victim-pid, --victim-cgroup, \
+                 --victim-unit or --victim-container",
             )?;
             Ok(attachment::found(&service)?.cpus)
         }
@@ -78,13 +75,13 @@ fn narrowed(
     let half: CpuSet = has.iter().rev().take(has.len() / 2).collect();
     if half.is_empty() {
         return Err(format!(
-            "no CPU is left for it: it may run on {has} alone, and so may the victim"
+            "no CPU remains for it: it may only run on {has}, which the victim uses too"
         )
         .into());
     }
     let free = has.difference(&half);
     let caveat = format!(
-        "the victim may run on all of the aggressor's CPUs, so that none is away from it: {free} \
+        "the victim may run on all of the aggressor's CPUs, so they still share some; only {free} \
          are free of the aggressor"
     );
     Ok(vec![(half, Some(caveat))])
@@ -153,7 +150,7 @@ mod tests {
     #[test]
     fn where_nothing_is_away_from_the_victim_it_is_said() {
         assert_eq!(of("0-3", "0-63").unwrap(), [("2-3".into(), true)]);
-        assert!(of("5", "0-63").unwrap_err().contains("no CPU is left for it"));
+        assert!(of("5", "0-63").unwrap_err().contains("no CPU remains for it"));
         assert!(of("4-7", "0-3").unwrap_err().contains("they share none"));
     }
 }

@@ -12,10 +12,13 @@ pub fn of_others(task: &Task) -> Option<Reason> {
         Task::Dirty(dirty) if dirty.io == DirtyIo::Buffered => LATER,
         Task::Commit(Commit { sync: Sync::None, io: Io::Buffered, .. }) => LATER,
         Task::Churn(_) => {
-            "the file system's own threads write what making and removing files changes"
+            "the file system's own threads write the changes from creating and removing files"
         }
         Task::Scan(_) | Task::Dirty(_) | Task::Commit(_) | Task::Command(_) => return None,
-        Task::Attached(_) => "the aggressor runs already, and what it writes where is not known",
+        Task::Attached(_) => {
+            "the aggressor is a running process, and which files it writes is \
+                              unknown"
+        }
         _ => "the aggressor uses no disk",
     };
     Some(why.into())
@@ -32,9 +35,9 @@ pub fn charged_elsewhere(task: &Task) -> Option<Reason> {
         _ => true,
     };
     (!own).then(|| {
-        "version 2 of control groups charges a page to the group that it was first cached in, and \
-         the aggressor's file is \
-         cached before it is moved into one: started there as a program, it can be limited"
+        "cgroup v2 charges a page to the group that first cached it, and the aggressor's file is \
+         cached before the aggressor is moved into a group; a program that is started in the group \
+         can be limited"
             .into()
     })
 }

@@ -23,7 +23,9 @@ impl Lever for Duty {
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let Task::Attached(aggressor) = context.aggressor else {
             return Err(
-                "the aggressor does not run already: a quota takes time from it as well".into()
+                "the aggressor is not a running process: use a quota, which takes time from it as \
+                 well"
+                    .into(),
             );
         };
         let freezing = context.baseline.experiment.measure.freezing.unwrap_or_default();
@@ -42,8 +44,8 @@ fn shares(freezing: &Freezing) -> Result<Vec<Share>, Reason> {
     match shares.is_empty() {
         false => Ok(shares),
         true => Err(format!(
-            "it may be paused for {} of its time, and less than {} is too little to share out in \
-             slices (--frozen-share)",
+            "it may be paused for {} of its time (--frozen-share), and pauses in slices need at \
+             least {}",
             freezing.share,
             Share(Freezing::LEAST_SLICED)
         )
@@ -60,9 +62,8 @@ fn candidate(share: Share) -> Candidate {
         lever: "duty".into(),
         arm,
         role: None,
-        keep: "nothing of the kernel pauses a program so: Ringfence does while it measures; a \
-               quota of CPU time is what comes \
-               nearest"
+        keep: "the kernel has no such setting: Ringfence itself pauses the program while it \
+               measures; a CPU quota comes closest"
             .into(),
         commands: Vec::new(),
         caveat: Some(

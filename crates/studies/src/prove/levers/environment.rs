@@ -63,7 +63,7 @@ impl Environment {
 fn pmdk_library(command: &Command) -> Result<String, Reason> {
     let argv = command.argv().unwrap_or_default();
     let program = argv.first().map(String::as_str).unwrap_or_default();
-    let path = find(program).ok_or_else(|| format!("'{program}' is not found"))?;
+    let path = find(program).ok_or_else(|| format!("'{program}' was not found"))?;
     let data = std::fs::read(&path)
         .map_err(|error| format!("{} cannot be read ({error})", path.display()))?;
     let libraries = needed(&data).ok_or_else(|| format!("'{program}' is not an ELF program"))?;

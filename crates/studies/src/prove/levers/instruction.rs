@@ -21,11 +21,11 @@ impl Lever for GentlerInstruction {
             Instruction::Flush(_) | Instruction::Nt => {}
             Instruction::None => {
                 return Err(
-                    "no flush instruction stands for plain stores, which flush nothing".into()
+                    "plain stores flush nothing, so no flush instruction can replace them".into()
                 );
             }
             Instruction::Msync => {
-                return Err("no flush instruction stands for msync, which is the kernel's".into());
+                return Err("msync is a system call, so no flush instruction can replace it".into());
             }
         }
         let all =

@@ -75,27 +75,26 @@ fn arm(rate: Rate) -> Arm {
 fn caveat(version: Version, unseen: &str) -> String {
     let whose = match version {
         Version::One => {
-            "what the kernel's threads write back, as of plain buffered writes, is not limited"
+            "write-back by kernel threads, such as of plain buffered writes, is not limited"
         }
         Version::Two => {
-            "what is written back from the page cache is limited only where io and memory are both \
-             handed down to the \
-             group, on ext4, btrfs, xfs or f2fs, and was first cached in the group"
+            "write-back from the page cache is limited only if the group has both controllers io \
+             and memory, the file system is ext4, btrfs, xfs or f2fs, and the pages were first \
+             cached in the group"
         }
     };
     format!(
-        "it holds for what the aggressor gives to the disk itself, by O_DIRECT or a sync: {whose}; \
-         what waits for its turn \
-         is still to be written when the aggressor stops{unseen}"
+        "it limits what the aggressor itself sends to the disk, with O_DIRECT or a sync: {whose}; \
+         requests that are still queued when the aggressor stops are written afterwards{unseen}"
     )
 }
 
 // Shares of what is written without a limit, each once.
 fn rates(full: Option<f64>) -> Result<Vec<Rate>, Reason> {
-    let full = full.ok_or("what the aggressor writes a second is not known")?;
+    let full = full.ok_or("the aggressor's write rate is unknown")?;
     if full < LEAST {
         return Err(format!(
-            "the aggressor gives a disk {} a second at most",
+            "the aggressor sends at most {} per second to a disk",
             Bytes(full.max(0.0) as u64)
         )
         .into());
@@ -108,7 +107,7 @@ fn rates(full: Option<f64>) -> Result<Vec<Rate>, Reason> {
 // Why what a task does to a disk is held by no limit of its group, whatever the version.
 fn cannot_be_limited(task: &Task) -> Option<Reason> {
     match task {
-        Task::Scan(_) => Some("the aggressor reads, and what is limited is writing".into()),
+        Task::Scan(_) => Some("the aggressor reads, and this limit applies to writes".into()),
         task => disk_io::of_others(task),
     }
 }
@@ -144,8 +143,8 @@ fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
     };
     let unseen = match is_not_held_up(aggressor) {
         true => {
-            "; this aggressor does not wait for it, so that its price does not show until memory \
-             is full of what is ahead"
+            "; this aggressor does not wait for its writes, so the price only shows once memory is \
+             full of unwritten data"
         }
         false => "",
     };
@@ -216,8 +215,8 @@ mod tests {
         };
         assert_eq!(told(400.0), ["200MiB/s", "100MiB/s", "40MiB/s"]);
         assert_eq!(told(3.0), ["2MiB/s", "1MiB/s"]);
-        assert!(rates(Some(1e6)).unwrap_err().contains("976.6KiB a second at most"));
-        assert!(rates(None).unwrap_err().contains("not known"));
+        assert!(rates(Some(1e6)).unwrap_err().contains("at most 976.6KiB per second"));
+        assert!(rates(None).unwrap_err().contains("is unknown"));
     }
 
     #[test]
@@ -276,7 +275,7 @@ mod tests {
         assert_eq!(one.arm.name, "write limit 5MiB/s");
         let caveat = one.caveat.unwrap();
         assert!(caveat.contains("plain buffered writes, is not limited"), "{caveat}");
-        assert!(!caveat.contains("does not show"), "{caveat}");
+        assert!(!caveat.contains("the price only shows"), "{caveat}");
     }
 
     #[test]
@@ -288,10 +287,10 @@ mod tests {
         for table in
             ["workload = 'dirty'\nio = 'dontcache'", "workload = 'commit'\nsync = 'range-write'"]
         {
-            assert!(caveat(table).contains("its price does not show"), "{table}");
+            assert!(caveat(table).contains("the price only shows"), "{table}");
         }
         for table in ["workload = 'dirty'\nio = 'wait'", "workload = 'commit'"] {
-            assert!(!caveat(table).contains("its price does not show"), "{table}");
+            assert!(!caveat(table).contains("the price only shows"), "{table}");
         }
     }
 }

@@ -61,12 +61,12 @@ fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
     };
     let whose = match here.version {
         Version::One => {
-            "what the kernel's threads write back, as of plain buffered writes, has their weight"
+            "write-back by kernel threads, such as of plain buffered writes, has the weight of \
+             those threads"
         }
         Version::Two => {
-            "what is written back from the page cache has the weight of the group in which it was \
-             first cached, where io and \
-             memory are both handed down to it"
+            "write-back from the page cache has the weight of the group that first cached the \
+             pages, if that group has both controllers io and memory"
         }
     };
     Candidate {
@@ -76,10 +76,9 @@ fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
         keep,
         commands,
         caveat: Some(format!(
-            "it divides the disk's time while both have requests waiting there: alone, the \
-             aggressor is as fast as before, and \
-             the device does not drop what it has begun; {whose}; the file system's journal has no \
-             group's weight"
+            "it divides the disk's time while both have requests queued: alone, the aggressor is \
+             as fast as before, and the device finishes requests that it has started; {whose}; no \
+             group's weight applies to the file system's journal"
         )),
         price_in_cpu_time: true,
     }
@@ -114,6 +113,9 @@ mod tests {
         );
         assert_eq!((one.arm.name.as_str(), one.arm.disk_weight["aggressor"]), ("disk weight 1", 1));
         let caveat = one.caveat.unwrap();
-        assert!(caveat.contains("plain buffered writes, has their weight"), "{caveat}");
+        assert!(
+            caveat.contains("plain buffered writes, has the weight of those threads"),
+            "{caveat}"
+        );
     }
 }

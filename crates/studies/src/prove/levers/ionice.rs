@@ -50,7 +50,10 @@ fn candidate(priority: IoPriority, aged: bool, aggressor: &Task) -> Candidate {
         }
     };
     let after = match aged {
-        true => "; mq-deadline lets through what has waited for prio_aging_expire, 10 s by default",
+        true => {
+            "; mq-deadline serves any request that has waited for prio_aging_expire (10 s by \
+                 default)"
+        }
         false => "",
     };
     Candidate {
@@ -60,12 +63,10 @@ fn candidate(priority: IoPriority, aged: bool, aggressor: &Task) -> Candidate {
         keep: "start the aggressor with that I/O priority".into(),
         commands: vec![started(words, aggressor)],
         caveat: Some(format!(
-            "it orders what waits in the disk's scheduler, and where a disk takes requests as fast \
-             as they come, nothing waits \
-             there; what the kernel's threads write back, as of plain buffered writes, and the \
-             file system's journal have the \
-             priority of these threads; what waits for its turn is still to be written when the \
-             aggressor stops{after}"
+            "it orders the requests queued in the disk's scheduler, and has no effect if the disk \
+             takes requests as fast as they arrive; write-back by kernel threads, such as of plain \
+             buffered writes, and the file system's journal keep the priority of those threads; \
+             requests that are still queued when the aggressor stops are written afterwards{after}"
         )),
         price_in_cpu_time: true,
     }
@@ -99,7 +100,7 @@ mod tests {
     fn it_says_whose_requests_it_does_not_order() {
         let caveat =
             |aged| candidate(IoPriority::Idle, aged, &task("workload = 'commit'")).caveat.unwrap();
-        assert!(caveat(false).contains("have the priority of these threads"), "{}", caveat(false));
+        assert!(caveat(false).contains("keep the priority of those threads"), "{}", caveat(false));
         assert!(
             caveat(true).contains("prio_aging_expire")
                 && !caveat(false).contains("prio_aging_expire")

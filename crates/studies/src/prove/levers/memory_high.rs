@@ -26,13 +26,13 @@ impl Lever for MemoryHigh {
         match context.disk_bytes_per_s {
             Some(rate) if rate < LEAST => {
                 return Err(format!(
-                    "the aggressor writes {} a second at most",
+                    "the aggressor writes at most {} per second",
                     Bytes(rate.max(0.0) as u64)
                 )
                 .into());
             }
             None if matches!(context.aggressor, Task::Command(_)) => {
-                return Err("what the aggressor writes a second is not known".into());
+                return Err("the aggressor's write rate is unknown".into());
             }
             _ => {}
         }
@@ -43,27 +43,27 @@ impl Lever for MemoryHigh {
 
 // Why no limit of memory holds a task up.
 fn not_held_up(task: &Task) -> Option<Reason> {
-    const OLD: &str = "the aggressor writes to pages again that were cached before it was moved \
-                       into a group, and pages count \
-                       as memory of the group that they were first cached in: started there as a \
-                       program, it can be held up";
+    const OLD: &str = "the aggressor rewrites pages that were cached before it was moved into a \
+                       group, and cgroup v2 charges a page to the group that first cached it; a \
+                       program that is started in the group can be throttled";
     let why = match task {
         Task::Command(_) => return None,
         // Its pages leave the cache once they are written, and come anew.
         Task::Dirty(dirty) if dirty.io == DirtyIo::Dontcache => return None,
         Task::Commit(Commit { io: Io::Dontcache, .. }) => return None,
         Task::Dirty(dirty) if dirty.io == DirtyIo::Direct => {
-            "the aggressor writes past the page cache"
+            "the aggressor bypasses the page cache"
         }
         Task::Commit(Commit { io: Io::Direct | Io::Atomic, .. }) => {
-            "the aggressor writes past the page cache"
+            "the aggressor bypasses the page cache"
         }
         Task::Dirty(_) | Task::Commit(_) => OLD,
-        Task::Scan(_) => "the aggressor reads, and what is held up is making pages dirty",
-        Task::Churn(_) => {
-            "the aggressor makes and removes files, which dirties few pages of theirs"
+        Task::Scan(_) => "the aggressor reads, and this limit only delays writes to the page cache",
+        Task::Churn(_) => "the aggressor creates and removes files, which dirties few pages",
+        Task::Attached(_) => {
+            "the aggressor is a running process, and which files it writes is \
+                              unknown"
         }
-        Task::Attached(_) => "the aggressor runs already, and what it writes where is not known",
         _ => "the aggressor writes no files",
     };
     Some(why.into())
@@ -87,11 +87,10 @@ fn candidate(limit: Bytes, aggressor: &Task) -> Candidate {
         ),
         commands: vec![started(&["systemd-run", "--scope", "-p", &property], aggressor)],
         caveat: Some(
-            "it bounds how far writing may be ahead of the disk, and not how fast the disk is \
-             written to; here, what the aggressor \
-             had in memory before the arm began does not count, and started in such a group all of \
-             it does: all memory of the \
-             program, so that less than it works with makes it swap or drop pages over and over"
+            "it bounds how far writes may run ahead of the disk, not how fast the disk is written \
+             to; memory that the aggressor had before the arm started does not count here, but all \
+             memory of a program that is started in such a group does: a limit below its working \
+             set makes it swap or drop pages again and again"
                 .into(),
         ),
         price_in_cpu_time: true,
@@ -114,9 +113,9 @@ mod tests {
             assert_eq!(not_held_up(&task(table)), None, "{table}");
         }
         for (table, part) in [
-            ("workload = 'dirty'", "were first cached"),
-            ("workload = 'commit'", "were first cached"),
-            ("workload = 'dirty'\nio = 'direct'", "past the page cache"),
+            ("workload = 'dirty'", "the group that first cached it"),
+            ("workload = 'commit'", "the group that first cached it"),
+            ("workload = 'dirty'\nio = 'direct'", "bypasses the page cache"),
             ("workload = 'scan'", "reads"),
             ("workload = 'churn'", "few pages"),
             ("workload = 'alu'", "writes no files"),

@@ -45,7 +45,7 @@ impl Lever for OtherDir {
 fn own_folder(task: &Task) -> Result<&Path, Reason> {
     match task {
         Task::Command(_) => {
-            Err("the aggressor is a program, which knows itself where its files are".into())
+            Err("the aggressor is a program, which chooses the place of its files itself".into())
         }
         task => task.works_in().ok_or_else(|| "the aggressor uses no files".into()),
     }
@@ -104,8 +104,8 @@ fn compared(than: &Place, there: &Place, whose: &str) -> String {
     let folder = there.path.display();
     if file_system.kind == FileSystemKind::Memory {
         return format!(
-            "{folder} is in memory ({}): nothing there reaches a disk, or lasts, and what its \
-             files take is missing elsewhere",
+            "{folder} is in memory ({}): its files never reach a disk, are lost at a restart, and \
+             take memory from other programs",
             file_system.name
         );
     }
@@ -126,12 +126,12 @@ fn compared(than: &Place, there: &Place, whose: &str) -> String {
             )
         }
         (true, true) => {
-            format!("{on}; whether that is on another disk than {whose} cannot be seen")
+            format!("{on}; whether it is on another disk than {whose} is unknown")
         }
         (true, false) => format!(
-            "{on} on another disk ({}) than {whose} ({}): what disks have in common is shared as \
-             before, such as a controller, \
-             a host's device below virtual disks, and the kernel's limit of what is dirty",
+            "{on} on another disk ({}) than {whose} ({}): what the disks have in common is shared \
+             as before, such as a controller, the host's device below virtual disks, and the \
+             kernel's limit on dirty pages",
             after.join(", "),
             before.join(", ")
         ),
@@ -196,8 +196,8 @@ mod tests {
                 "(xfs) on the same disk as the victim's files (vda): the disk is shared",
             ),
             ("/data", 254 << 8 | 16, "(ext4) on another disk (vdb) than the victim's files (vda)"),
-            ("/dev/shm", 23, "in memory (tmpfs): nothing there reaches a disk"),
-            ("/far", 24, "another file system (nfs4); whether that is on another disk"),
+            ("/dev/shm", 23, "in memory (tmpfs): its files never reach a disk"),
+            ("/far", 24, "another file system (nfs4); whether it is on another disk"),
         ] {
             assert!(said(path, device).contains(part), "{}", said(path, device));
         }
@@ -211,7 +211,10 @@ mod tests {
             assert_eq!(own_folder(&task(table)), Ok(Path::new(".")), "{table}");
         }
         let refused = |table: &str| own_folder(&task(table)).unwrap_err();
-        assert!(refused("workload = 'command'\nrun = 'true'").contains("knows itself"));
+        assert!(
+            refused("workload = 'command'\nrun = 'true'")
+                .contains("chooses the place of its files itself")
+        );
         assert!(refused("workload = 'alu'").contains("uses no files"));
     }
 

@@ -35,7 +35,7 @@ pub fn kept(
         .collect();
     Ok((
         format!(
-            "write {} in its control group; whoever made the group may write something else there",
+            "write {} in its control group; the program that created the group may overwrite it",
             values.join(" and ")
         ),
         commands,

@@ -22,7 +22,7 @@ impl Lever for Pacing {
             return Err("the aggressor is not a built-in writer; a quota slows any program".into());
         }
         let Some(full) = context.bytes_per_s else {
-            return Err("the aggressor's rate is not known".into());
+            return Err("the aggressor's rate is unknown".into());
         };
         let candidate = |share: f64| {
             let rate = round(full * share);

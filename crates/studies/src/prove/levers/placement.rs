@@ -20,7 +20,7 @@ impl Lever for OtherPlacement {
             return Err("the aggressor does nothing".into());
         }
         if context.aggressor.is_attached() {
-            return Err("the aggressor runs already, and stays on the CPUs that it has".into());
+            return Err("the aggressor is a running process, which stays on its CPUs".into());
         }
         // From the nearest to the farthest; what is as near as the present place is not a lever.
         let kinds =
@@ -29,7 +29,7 @@ impl Lever for OtherPlacement {
         let candidates: Vec<Candidate> =
             farther.filter_map(|kind| self.candidate(context, *kind)).collect();
         if candidates.is_empty() {
-            return Err("this machine has no other place that shares less with the victim".into());
+            return Err("this machine has no other CPUs that share less with the victim".into());
         }
         Ok(candidates)
     }

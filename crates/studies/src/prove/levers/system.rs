@@ -43,9 +43,8 @@ impl Lever for Scheduler {
                 format!("scheduler {name}"),
                 set.collect(),
                 format!(
-                    "it is that of {names} for everybody; settings of the scheduler it takes the \
-                     place of (queue/iosched) begin \
-                         anew when that comes back"
+                    "it applies to all users of {names}; the settings of the old scheduler \
+                     (queue/iosched) are reset when that is restored"
                 ),
             )
         };
@@ -81,12 +80,12 @@ impl Lever for QueueRequests {
             .iter()
             .filter_map(now)
             .min()
-            .ok_or("the kernel does not say how many may wait")?;
+            .ok_or("the kernel does not report how many requests may be queued")?;
         let names = named(&disks);
         let fewer = fewer(least);
         if fewer.is_empty() {
             return Err(
-                format!("no more than {least} requests may wait for {names} as it is").into()
+                format!("the queue of {names} is already limited to {least} requests").into()
             );
         }
         let candidate = |count: u64| {
@@ -98,10 +97,9 @@ impl Lever for QueueRequests {
                 format!("{count} requests"),
                 set.collect(),
                 format!(
-                    "fewer requests of everybody wait in the scheduler of {names}, those of the \
-                     victim too: who finds no free one \
-                     waits before it; without a scheduler (none), it is how many the device is \
-                     given at once"
+                    "fewer requests of all programs, the victim included, may be queued in the \
+                     scheduler of {names}, and a program that finds the queue full waits; without \
+                     a scheduler (none), it is the number of requests that the device gets at once"
                 ),
             )
         };
@@ -135,17 +133,16 @@ impl Lever for DirtyBackground {
                 self,
                 format!("dirty background {bytes}"),
                 BTreeMap::from([(SystemSetting::DirtyBackground, bytes.to_string())]),
-                "the kernel begins to write back earlier, for everybody: the same bytes in more \
-                 and smaller parts, and pages that would \
-                 have been written to again before, more than once; nobody waits until dirty_bytes \
-                 or dirty_ratio is reached"
+                "the kernel starts write-back earlier, for all programs: the same bytes are \
+                 written in more and smaller parts, and a page that is modified again is written \
+                 again; no program waits until dirty_bytes or dirty_ratio is reached"
                     .into(),
             )
         };
         let smaller: Vec<Candidate> =
             BACKGROUNDS.iter().filter(|bytes| bytes.0 < now).map(candidate).collect();
         match smaller.is_empty() {
-            true => Err(format!("vm.dirty_background_bytes is {now} as it is").into()),
+            true => Err(format!("vm.dirty_background_bytes is already {now}").into()),
             false => Ok(smaller),
         }
     }
@@ -155,10 +152,10 @@ impl Lever for DirtyBackground {
 fn leaves_dirty(task: &Task) -> Option<Reason> {
     let why = match task {
         Task::Dirty(dirty) if dirty.io == DirtyIo::Direct => {
-            "the aggressor writes past the page cache"
+            "the aggressor bypasses the page cache"
         }
         Task::Commit(Commit { io: Io::Direct | Io::Atomic, .. }) => {
-            "the aggressor writes past the page cache"
+            "the aggressor bypasses the page cache"
         }
         Task::Dirty(_) | Task::Commit(_) | Task::Churn(_) | Task::Command(_) => return None,
         Task::Scan(_) => "the aggressor reads",
@@ -234,7 +231,7 @@ mod tests {
             assert_eq!(leaves_dirty(&task(table)), None, "{table}");
         }
         for (table, part) in [
-            ("workload = 'dirty'\nio = 'direct'", "past the page cache"),
+            ("workload = 'dirty'\nio = 'direct'", "bypasses the page cache"),
             ("workload = 'scan'", "reads"),
             ("workload = 'alu'", "writes no files"),
         ] {

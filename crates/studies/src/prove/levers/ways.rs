@@ -87,12 +87,12 @@ impl Partition {
     pub fn caveat(&self, context: &LeverContext) -> Option<String> {
         let mut all = Vec::new();
         if context.placement == PlacementKind::Smt && self.level == 3 {
-            all.push("it parts the L3 alone: SMT siblings still share L1, L2 and the core");
+            all.push("it divides only the L3: SMT siblings still share L1, L2 and the core");
         }
         if self.isolation.splits.values().any(|split| split.with_io) {
             all.push("I/O may use some of the victim's ways");
         }
-        all.push("every other task on these CPUs' cache is kept off the victim's ways too");
+        all.push("all other tasks that use this cache are excluded from the victim's ways too");
         Some(all.join("; "))
     }
 }
@@ -126,7 +126,7 @@ fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<P
     let resources = shared.info.of_level(level);
     let Some(cache) = resources.first().and_then(|resource| shared.info.cache(resource)) else {
         return Err(format!(
-            "resctrl shares out no ways of an L{level} here ('ringfence doctor' may say why)"
+            "resctrl cannot allocate ways of an L{level} here ('ringfence doctor' may explain why)"
         )
         .into());
     };
@@ -170,8 +170,8 @@ fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, Reason> {
     let service = match plan.variants[role].first().map(|variant| &variant.task) {
         Some(Task::Attached(attached)) => attached.clone(),
         Some(Task::Probe(probe)) => probe.service().ok_or(
-            "whose the answers are is not known: name the service by --victim-pid, --victim-cgroup \
-             or --victim-unit",
+            "the process that answers is unknown: name the service with --victim-pid, \
+             --victim-cgroup or --victim-unit",
         )?,
         _ => return Ok(plan.placed.cpus[role].clone()),
     };
@@ -184,7 +184,7 @@ pub fn domains(context: &LeverContext, level: u32, cpus: &[CpuId]) -> Result<Vec
     for &cpu in cpus {
         let cache = context.topology.data_caches(cpu).find(|cache| u32::from(cache.level) == level);
         let Some(id) = cache.and_then(|cache| cache.id) else {
-            return Err(format!("the kernel does not tell which L{level} CPU {cpu} uses").into());
+            return Err(format!("the kernel does not report which L{level} CPU {cpu} uses").into());
         };
         domains.push(id);
     }
@@ -194,7 +194,7 @@ pub fn domains(context: &LeverContext, level: u32, cpus: &[CpuId]) -> Result<Vec
 }
 
 /// What keeps a setting of resctrl, in words.
-pub const KEEP: &str = "give 'ringfence prove' --keep, or by hand, as root";
+pub const KEEP: &str = "run 'ringfence prove' with --keep, or set it by hand as root";
 
 /// How a setting is kept by hand: the groups' settings, and each role started in its own.
 pub fn keep(
@@ -354,11 +354,11 @@ mod tests {
         );
         assert!(
             why(&Bandwidth, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc)
-                .contains("no memory bandwidth")
+                .contains("cannot allocate memory bandwidth")
         );
         assert!(
             why(&Both, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc)
-                .contains("no memory bandwidth")
+                .contains("cannot allocate memory bandwidth")
         );
         let sibling = candidates(&Ways, Ok(cascade_lake(16)), (1, 33), PlacementKind::Smt).unwrap();
         assert!(sibling[0].caveat.as_ref().unwrap().contains("siblings still share L1, L2"));

@@ -69,7 +69,8 @@ impl Lever for Weight {
                 keep,
                 commands,
                 caveat: Some(
-                    "it holds while both want the same CPU: caches and memory are shared as before"
+                    "it takes effect while both need the same CPU; caches and memory are shared as \
+                     before"
                         .into(),
                 ),
                 price_in_cpu_time: true,

@@ -1,5 +1,5 @@
-//! Published figures beside simulated ones, on the described machines that the sources' own come
-//! nearest to.
+//! Published figures compared with simulated ones, on the described machines closest to those of
+//! the sources.
 //!
 //! Only the cases that something was published of are simulated. What a publication leaves open is
 //! simulated in every reading that [`Setting`] holds, beside the first one; none of them is chosen
@@ -96,7 +96,7 @@ impl Row {
 }
 
 impl Outcome {
-    /// Sets what was published beside what was simulated.
+    /// Compares the published figures with the simulated ones.
     ///
     /// # Errors
     /// As [`super::rows`].

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::BATCHES;
 
-/// Ways whose costs are within this of the cheapest are as good as it: of them the plainest is
-/// taken.
+/// Methods whose costs are within this of the cheapest count as equally good: the plainest of them
+/// is chosen.
 const SAME: f64 = 0.05;
 
 /// A longer batch is worth it while it is cheaper, for each record, by more than this.
@@ -60,16 +60,16 @@ pub const LAYOUTS: [Layout; 4] =
 /// Calls for stores to a mapping, the default first.
 pub const MAPPED: [Sync; 2] = [Sync::Msync, Sync::Fdatasync];
 
-/// What a record costs, by way and batch: the median of trials. Of so many ways some have trials
-/// that differ too much for an interval, and one that is left out for that might be the cheapest.
-/// Whether it is, fresh trials show.
+/// The cost of a record, by method and batch: the median of trials. Of so many ways some have
+/// trials that differ too much for an interval, and one that is left out for that might be the
+/// cheapest. Whether it is, fresh trials show.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Costs(pub Vec<Cost>);
 
-/// What a record costs in one way.
+/// The cost of a record with one method.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cost {
-    /// The way.
+    /// The method.
     #[serde(flatten)]
     pub way: Way,
     /// Records a sync.
@@ -92,7 +92,7 @@ impl Costs {
         Self(results::trial_logs(plan, samples).into_iter().filter_map(cost).collect())
     }
 
-    /// That of a way and batch.
+    /// The cost with a method and batch.
     pub fn of(&self, way: Way, batch: u32) -> Option<f64> {
         let is_it = |known: &&Cost| (known.way, known.batch) == (way, batch);
         self.0.iter().find(is_it).map(|known| known.ns_per_record)
@@ -111,8 +111,8 @@ pub fn way(commit: &Commit) -> Way {
     Way { sync: commit.sync, io: commit.io, layout: commit.layout }
 }
 
-/// All ways that are durable and that there can be, the plainest first. `msync` is of a mapping,
-/// which makes no file grow.
+/// All valid durable methods, the plainest first. `msync` is of a mapping, which makes no file
+/// grow.
 pub fn ways() -> impl Iterator<Item = Way> + Clone {
     let all =
         LAYOUTS.into_iter().flat_map(|layout| SYNCS.into_iter().map(move |sync| (sync, layout)));
@@ -128,14 +128,14 @@ pub fn ways() -> impl Iterator<Item = Way> + Clone {
     })
 }
 
-/// Ways to make stores to a mapping durable, whose blocks were written before, as those of a region
-/// are.
+/// Methods to make stores to a mapping durable; its blocks were written before, as those of a
+/// region are.
 pub fn mapped() -> impl Iterator<Item = Way> + Clone {
     MAPPED.into_iter().map(|sync| Way { sync, io: Io::Mmap, layout: Layout::Written })
 }
 
-/// The way by its costs at one record a sync, and the call for a mapping. `None` where no way was
-/// measured. Where nothing is known of longer batches, the batch is 1.
+/// Chooses the method by its costs at one record per sync, and the call for a mapping. `None` where
+/// no way was measured. Where nothing is known of longer batches, the batch is 1.
 pub fn choose(costs: &Costs, batches: Option<&Costs>) -> Option<Choice> {
     let way = costs.plainest(ways())?;
     let mapped = costs.plainest(mapped()).map(|way| way.sync);

@@ -10,8 +10,7 @@ use toml::{Table, Value};
 use super::choice::{Choice, MAPPED, PLAIN, Way};
 use super::{BATCHES, Question};
 
-/// The log's size where none is asked for: a few MiB, which leave next to nothing in the page
-/// cache.
+/// The default size of the log: a few MiB, which leave almost nothing in the page cache.
 pub const LOG: Bytes = Bytes::mib(4);
 
 const COMMITTER: &str = "committer";
@@ -54,7 +53,7 @@ pub fn costs(question: &Question) -> Experiment {
     Experiment { kind: Some(Kind::TuneCosts), ..experiment(question, "costs", asks, 0, tasks) }
 }
 
-/// The chosen way by longer batches, and by one record again: trials of one experiment are
+/// The chosen method with longer batches, and with one record again: trials of one experiment are
 /// comparable.
 pub fn batches(question: &Question, way: Way) -> Experiment {
     let mut task = of_way(question, way);
@@ -69,18 +68,18 @@ pub fn batches(question: &Question, way: Way) -> Experiment {
 
 /// The arms of the confirmation.
 pub const PLAIN_ARM: &str = "plain";
-/// The chosen way, a record at a time.
+/// The chosen method, one record at a time.
 pub const WAY_ARM: &str = "way";
 /// The same, by the chosen batch.
 pub const BATCH_ARM: &str = "batch";
-/// The plain way, by the chosen batch: for when the chosen way turns out to be no cheaper.
+/// The plain method with the chosen batch, in case the chosen method turns out to be no cheaper.
 pub const PLAIN_BATCH_ARM: &str = "plain batch";
 /// Of a mapping: the default.
 pub const MSYNC_ARM: &str = "msync";
 /// Of a mapping: what was chosen.
 pub const MAPPED_ARM: &str = "mapped";
 
-/// The choice against the plain way, where they differ; `None` where they do not.
+/// The choice against the plain method; `None` where they are the same.
 pub fn confirmation(question: &Question, choice: &Choice) -> Option<Experiment> {
     let on_a_mapping = |sync| Way { sync, io: Io::Mmap, layout: Layout::Written };
     let (plain, msync) = (PLAIN.way, on_a_mapping(Sync::Msync));

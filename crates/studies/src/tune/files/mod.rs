@@ -1,5 +1,5 @@
-//! `tune file:DIR`: the cheapest durable way to commit records to files in a folder, confirmed, as
-//! a policy file.
+//! `tune file:DIR`: the cheapest durable method to commit records to files in a folder, confirmed,
+//! as a policy file.
 //!
 //! Three stages. The *costs* of a batch of one record by every call and layout; from them
 //! [`choice`] takes the way. What a longer *batch* saves in that way. The *confirmation* measures,
@@ -18,7 +18,7 @@ use ringfence_machine::units::Bytes;
 pub use experiments::LOG;
 pub use run::{Compared, Compares, Tuned, check, run};
 
-/// What is asked of `tune file:DIR`.
+/// The question of `tune file:DIR`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// The folder, by an absolute path that is text.
@@ -27,9 +27,9 @@ pub struct Question {
     pub record: Bytes,
     /// Bytes of the log; `None`: [`LOG`], or room for two of the longest batches.
     pub size: Option<Bytes>,
-    /// Calls to choose from, beside that of the plain way.
+    /// Calls to choose from, in addition to that of the plain method.
     pub syncs: Vec<Sync>,
-    /// Layouts to choose from, beside that of the plain way.
+    /// Layouts to choose from, in addition to that of the plain method.
     pub layouts: Vec<Layout>,
     /// Trials of each stage, at least 2; `None`: 3, and of the confirmation 8. Of that no fewer are
     /// measured than a figure takes

@@ -23,16 +23,16 @@ use super::experiments::{self, BATCH_ARM, MAPPED_ARM, PLAIN_BATCH_ARM, WAY_ARM};
 pub struct Tuned {
     /// Costs by call and layout, a record at a time.
     pub costs: Costs,
-    /// Costs of the chosen way by batch; none where that was not measured.
+    /// Costs of the chosen method by batch; none where that was not measured.
     pub batches: Costs,
-    /// Ways that were not run, and why.
+    /// Methods that were not run, and why.
     pub not_run: Vec<(String, Reason)>,
     /// What was chosen by cost.
     pub choice: Choice,
-    /// The choice against the plain way, on fresh trials, where they differ.
+    /// The choice against the plain method, on fresh trials, where they differ.
     pub confirmed: Vec<Compared>,
-    /// Whether the fresh trials spoke against the choice: a part of it is slower than the plain
-    /// way.
+    /// Whether the fresh trials contradict the choice: a part of it is slower than the plain
+    /// method.
     pub fell_back: bool,
     /// What the policy has; absent where something failed.
     pub settled: Option<Choice>,
@@ -46,11 +46,11 @@ pub struct Tuned {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compares {
-    /// The call and the layout, a record at a time, with the plain way.
+    /// The call and the layout, one record at a time, with the plain method.
     Way,
-    /// The choice with its batch, with the plain way.
+    /// The choice with its batch, with the plain method.
     Batch,
-    /// The plain call and layout with the chosen batch, with the plain way.
+    /// The plain call and layout with the chosen batch, with the plain method.
     PlainBatch,
     /// The call for stores to a mapping, with msync.
     Mapped,
@@ -61,7 +61,7 @@ pub enum Compares {
 pub struct Compared {
     /// Of what.
     pub what: Compares,
-    /// Time per record, over that of the plain way; `finding` has it too.
+    /// Time per record, relative to the plain method; `finding` has it too.
     #[serde(skip)]
     pub ratio: Estimate,
     /// What follows.
@@ -76,8 +76,8 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
     if let Some(simulated) = &machine.simulated {
         let name = &simulated.name;
         return Err(StudyError::Usage(format!(
-            "files and disks are not simulated, so that nothing can be tuned for them on {name}: \
-             leave --machine out"
+            "files and disks are not simulated, so they cannot be tuned on {name}: leave out \
+             --machine"
         )));
     }
     let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
@@ -127,7 +127,7 @@ impl Study for Tuning<'_> {
             Ok(Some(Planned { name: name.into(), dir, experiment }))
         };
         if stages.is_empty() {
-            return planned("what each way costs", experiments::costs(self.question));
+            return planned("what each method costs", experiments::costs(self.question));
         }
         let choice = self.choice(stages, None)?;
         match stages {
@@ -195,15 +195,14 @@ impl Tuning<'_> {
         choice::choose(&stages.first().map(costs_of).unwrap_or_default(), batches.as_ref())
             .ok_or_else(|| {
                 let why = ended_early
-                    .unwrap_or("no way to commit could be measured, so that none can be chosen");
+                    .unwrap_or("no method to commit could be measured, so none can be chosen");
                 StudyError::Failed(format!("{why}; what was measured is in {}", self.dir.display()))
             })
     }
 }
 
-/// What goes into the policy, by what fresh trials say of the choice: of a call, a layout and a
-/// batch other than the plain ones, what was shown to be cheaper. A mapping keeps msync in the same
-/// way.
+/// The policy that follows from the fresh trials of the choice: of a call, a layout and a batch
+/// other than the plain ones, what was shown to be cheaper. A mapping keeps msync in the same way.
 pub fn settle(choice: &Choice, confirmed: &[Compared]) -> Choice {
     let faster = |what: Compares| {
         confirmed.iter().any(|one| one.what == what && one.finding.verdict == Verdict::Faster)
