@@ -1,4 +1,4 @@
-//! Whether a plan can be run on a machine: what a task wants besides CPUs, which is memory targets
+//! Whether a plan can be run on a machine: what a task needs besides CPUs, namely memory targets
 //! and programs.
 
 use std::io;
@@ -82,7 +82,7 @@ pub fn unmet_requirement(
             let mut wanted =
                 command.argv()?.into_iter().take(1).chain(command.needs.clone()).chain(server);
             let missing = wanted.find(|program| !has_program(program))?;
-            Some(format!("there is no program '{missing}' here").into())
+            Some(format!("the program '{missing}' was not found").into())
         }
         Task::Read(read) => match &read.memory {
             Memory::Locked(device) => unmet_by_region(device),
@@ -103,9 +103,8 @@ pub fn unmet_requirement(
 /// Why a recorded program is not played on a machine that is there.
 pub fn only_simulated(trace: &Trace) -> Reason {
     format!(
-        "the recorded program {} is only played on a described machine: name one by --machine, or \
-         run the program \
-         itself",
+        "the recording {} can only be replayed on a described machine: name one with --machine, or \
+         run the program itself",
         trace.file.display()
     )
     .into()
@@ -119,7 +118,7 @@ fn unmet_by_region(device: &Path) -> Option<Reason> {
     let why = match pseudo::support(&FsRoot::host()) {
         Support::Cannot(why) => why,
         Support::Can(_) => format!(
-            "there is no pseudo-locked region {}: 'ringfence lock create' makes one",
+            "there is no pseudo-locked region {}: 'ringfence lock create' creates one",
             device.display()
         ),
     };
@@ -153,7 +152,7 @@ fn unmet_by_node(topology: &Topology, node: u32) -> Option<Reason> {
     (!there).then(|| format!("this machine has no NUMA node {node}").into())
 }
 
-/// As [`text::parse`], beside the programs of this machine.
+/// As [`text::parse`], with the programs of this machine.
 ///
 /// # Errors
 /// As [`text::parse`].
@@ -170,7 +169,7 @@ pub fn no_such_program(program: &str) -> String {
             .or_else(|| on_path_like(program)),
     };
     let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
-    format!("'{program}' cannot be started: there is no such program, and no such workload{near}")
+    format!("'{program}' cannot be started: no program and no workload has that name{near}")
 }
 
 // Programs are many, so only one that is very much alike is meant.
@@ -277,7 +276,9 @@ mod tests {
     fn programs_that_are_not_there_are_named_with_what_is_like_them() {
         let said = no_such_program("nosuchprogram-xyz");
         assert!(
-            said.starts_with("'nosuchprogram-xyz' cannot be started: there is no such program"),
+            said.starts_with(
+                "'nosuchprogram-xyz' cannot be started: no program and no workload has that name"
+            ),
             "{said}"
         );
         assert!(no_such_program("chasse").ends_with("did you mean 'chase'?"));

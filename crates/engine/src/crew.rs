@@ -24,7 +24,7 @@ pub struct Worker {
     pub on_demand: bool,
     /// Whether it asks a service that is already running.
     pub probe: bool,
-    /// Whether its time is what it says that its units took, and not that in which it ran.
+    /// Whether its time is the sum that its units report, and not the time in which it ran.
     pub tells_time: bool,
     /// Whether its work is done by processes that it starts.
     pub program: bool,

@@ -1,5 +1,5 @@
-//! What built-in tasks find on a disk: each is tried out once, since nothing else tells what a
-//! kernel and a file system take, and how fast.
+//! What built-in tasks can do on a disk: each is tried once, because only a trial shows what a
+//! kernel and a file system accept, and how fast.
 
 use std::time::Duration;
 
@@ -62,9 +62,8 @@ fn beyond_limit(task: &Dirty, bytes_per_s: f64, time: Duration) -> Option<Reason
     let least = bytes / if task.pace.is_some() { 1.0 } else { SLOWER };
     (least > task.limit.0 as f64).then(|| {
         format!(
-            "it would write {} and more in a window and what comes before it, {} together, and its \
-             limit is {}: raise the \
-             limit, give it a pace, or shorten the window",
+            "it would write at least {} in a window and the preparation before it, {} together, \
+             and its limit is {}: raise the limit, set a pace, or shorten the window",
             Bytes(least as u64),
             Span(time),
             task.limit
@@ -83,7 +82,7 @@ mod tests {
         let task = Dirty { limit: Bytes::mib(1000), ..Dirty::default() };
         assert_eq!(beyond_limit(&task, 2e9, window), None);
         let reason = beyond_limit(&task, 4e9, window).unwrap();
-        assert!(reason.contains("write 1.1GiB and more") && reason.contains("600ms"), "{reason}");
+        assert!(reason.contains("write at least 1.1GiB") && reason.contains("600ms"), "{reason}");
         let paced = Dirty { pace: Some("500MiB/s".parse().unwrap()), ..task };
         assert_eq!(beyond_limit(&paced, 9e9, window), None);
     }

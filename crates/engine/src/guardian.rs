@@ -37,14 +37,14 @@ pub const WORKER: &str = "__worker";
 
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// What the supervisor tells the guardian, a line of JSON each.
+/// A message from the supervisor to the guardian, a line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
     Start(Spec),
     End { slot: usize },
 }
 
-/// What the guardian tells the supervisor, a line of JSON each.
+/// A message from the guardian to the supervisor, a line of JSON each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The worker of a slot runs.
@@ -328,8 +328,8 @@ impl Guardian {
 /// The guardian has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the guardian process has ended, and the tasks with it; perhaps it was killed for want of \
-     memory"
+    "the guardian process ended, and the tasks with it; it may have been killed because memory ran \
+     out"
 )]
 pub struct GuardianGone;
 

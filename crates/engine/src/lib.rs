@@ -45,7 +45,7 @@ pub struct Measured {
 /// Why an engine cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// What was asked for cannot be had on this machine as it is: a usage error.
+    /// A usage error: this machine in its current state cannot fulfil the request.
     #[error("{0}")]
     Usage(String),
     /// Something ended or failed while it was measured.
@@ -55,7 +55,7 @@ pub enum EngineError {
     #[error("interrupted")]
     Interrupted,
     /// A window was given up, since the time for it was over.
-    #[error("the time was over before a window had ended")]
+    #[error("the time ran out before a window ended")]
     OutOfTime,
     /// A limit that protects the system was reached.
     #[error("{AT_A_LIMIT}{0}")]
@@ -76,7 +76,7 @@ pub trait Engine {
     /// How long it is since the engine's start: the clock by which budgets of time are kept.
     fn elapsed(&self) -> Duration;
 
-    /// When a window that is under way is given up, by [`Engine::elapsed`], with
+    /// Sets the time, by [`Engine::elapsed`], at which a running window is aborted with
     /// [`EngineError::OutOfTime`]. Windows of a stated length may end first: only those that last
     /// as long as a run does cannot be foreseen.
     fn give_up_at(&mut self, at: Option<Duration>) {
@@ -115,8 +115,7 @@ pub trait Engine {
     /// Where a task does not pause.
     fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError>;
 
-    /// Arranges what a case's arm wants besides its tasks (see [`ringfence_limits`]), before its
-    /// window.
+    /// Applies the settings of a case's arm (see [`ringfence_limits`]) before its window.
     ///
     /// # Errors
     /// Where that is refused, and where an arm wants what this engine cannot arrange: it must not

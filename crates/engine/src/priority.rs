@@ -8,7 +8,7 @@ use rustix::process::{getpriority_process, setpriority_process};
 // The highest there is.
 const FIRST: i32 = -20;
 
-/// This thread runs first, and so do those that it starts; when this is dropped it is as it was.
+/// This thread runs first, and so do those that it starts; dropping this restores the old priority.
 pub struct First {
     before: Option<i32>,
 }

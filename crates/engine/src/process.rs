@@ -115,7 +115,7 @@ pub fn own_pid() -> i32 {
     std::process::id() as i32
 }
 
-/// Sends a signal; a process that is gone already is not an error.
+/// Sends a signal; it is no error if the process has already ended.
 pub fn signal(pid: i32, signal: Signal) {
     // Process 0 and 1 and groups (negative ids) are never meant.
     if let Some(pid) = Pid::from_raw(pid).filter(|_| pid > 1) {

@@ -23,7 +23,8 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// Begins at the task's present report; a round is so many units, 0 for tasks that need none.
+    /// Begins at the task's current report; `round` is the number of units in a round, 0 for tasks
+    /// that need none.
     pub fn new(round: u64, from: Report) -> Self {
         Self { round, from, last: None, rounds: 0 }
     }
@@ -50,15 +51,15 @@ impl Settling {
 const STRETCH: usize = 8;
 const SMALL: f64 = 0.02;
 
-/// Follows a rate, slice by slice, until it stands still: its mean over the last stretch and over
-/// the one before differ by less than two percent, or by less than the noise lets tell.
+/// Follows a rate, slice by slice, until it is stable: its mean over the last stretch and over the
+/// one before differ by less than two percent, or by less than the noise lets tell.
 #[derive(Debug, Clone, Default)]
 pub struct Drift {
     rates: Vec<f64>,
 }
 
 impl Drift {
-    /// Takes a slice's rate; whether it stands still.
+    /// Adds a slice's rate, and returns whether the rate is stable.
     pub fn stands_still(&mut self, rate: f64) -> bool {
         self.rates.push(rate);
         let Some(start) = self.rates.len().checked_sub(2 * STRETCH) else { return false };

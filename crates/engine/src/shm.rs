@@ -21,7 +21,7 @@ pub mod order {
     pub const RUN: u32 = 2;
 }
 
-/// What a worker says of itself.
+/// The states that a worker reports.
 pub mod state {
     /// Not ready yet.
     pub const STARTING: u32 = 0;
@@ -262,7 +262,7 @@ impl Slot {
         self.message_len.0.store(bytes.len() as u32, Ordering::Release);
     }
 
-    /// What the worker said last, such as why it failed; empty if it said nothing.
+    /// The worker's last message, such as why it failed; empty if there is none.
     pub fn message(&self) -> String {
         let len = (self.message_len.0.load(Ordering::Acquire) as usize).min(MESSAGE);
         let bytes: Vec<u8> =

@@ -19,7 +19,7 @@ static ALLOWED: AtomicU64 = AtomicU64::new(LIMIT.0);
 // By engines that have ended.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Allows this program's run to write so much.
+/// Sets the number of bytes that this run may write.
 pub fn allow(bytes: Bytes) {
     ALLOWED.store(bytes.0, Ordering::Relaxed);
 }
@@ -121,8 +121,8 @@ fn within(written: u64, allowed: u64) -> Result<(), EngineError> {
     let (wrote, more) =
         (rounded(Bytes(written)), rounded(Bytes(allowed.max(written).saturating_mul(2))));
     Err(EngineError::Limit(format!(
-        "built-in tasks have written {wrote} to disks, and {} are allowed in a run; --write-limit \
-         {more} allows more",
+        "built-in tasks have written {wrote} to disks, and the limit for a run is {}; raise it \
+         with --write-limit {more}",
         Bytes(allowed)
     )))
 }
@@ -154,9 +154,8 @@ mod tests {
         let why = within(21 << 30, 20 << 30).unwrap_err().to_string();
         assert_eq!(
             why,
-            "a limit was reached: built-in tasks have written 21GiB to disks, and 20GiB are \
-             allowed in a run; --write-limit 42GiB \
-             allows more"
+            "a limit was reached: built-in tasks have written 21GiB to disks, and the limit for a \
+             run is 20GiB; raise it with --write-limit 42GiB"
         );
     }
 }

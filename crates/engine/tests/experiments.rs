@@ -144,8 +144,8 @@ fn on_two_cpus_what_does_not_run_says_why() {
          there is 1",
         "mcf needs 8 cores of its own, and there are 2",
         "this machine has no NUMA node 1",
-        "there is no program 'fio' here",
-        "there is no program 'stress-ng' here",
+        "the program 'fio' was not found",
+        "the program 'stress-ng' was not found",
     ] {
         assert!(has(part), "{part}: {reasons:#?}");
     }

@@ -1,5 +1,5 @@
-//! The metric's tasks stopped half of the time, and what the others use: what tells whether a
-//! measurement means anything.
+//! The checks of a measurement: the metric's tasks stopped half of the time, and the resources that
+//! the others use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,7 +62,7 @@ impl Drop for Halved {
 }
 
 impl HostEngine<'_> {
-    /// Begins to stop the metric's programs half of the time, if that was asked for.
+    /// Begins to stop the metric's programs half of the time, if requested.
     pub(super) fn begin_halving(&self) -> Option<Halved> {
         let metric = self.plan.metric;
         let programs = self.workers.iter().filter(|worker| worker.role == metric && worker.program);

@@ -1,4 +1,4 @@
-//! Waiting until rates stand still after a change that takes effect slowly.
+//! Waiting until rates are stable after a change that takes effect slowly.
 
 use std::time::{Duration, Instant};
 

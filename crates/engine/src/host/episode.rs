@@ -125,9 +125,12 @@ impl HostEngine<'_> {
             self.workers[worker].ordered = order::HOLD;
         }
         for &worker in workers {
-            self.wait(worker, super::ANSWER_LIMIT, "does not stop as ordered", |slot| {
-                slot.wait_state(state::HELD, LOOK)
-            })?;
+            self.wait(
+                worker,
+                super::ANSWER_LIMIT,
+                "does not react to the request to stop",
+                |slot| slot.wait_state(state::HELD, LOOK),
+            )?;
         }
         Ok(())
     }

@@ -97,7 +97,7 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
         let found = match ringfence_system::attach::find(&FsRoot::host(), &target) {
             Ok(found) => found,
             Err(why @ (Refusal::NotThere { .. } | Refusal::Ambiguous { .. })) => {
-                return Err(EngineError::Usage(format!("who answers: {why}")));
+                return Err(EngineError::Usage(format!("the service that answers: {why}")));
             }
             // Pausing it is not allowed, but a service is never paused.
             Err(_) => continue,
@@ -107,9 +107,8 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
                 found.roots.iter().find(|one| guest.processes.iter().any(|it| it.id == one.id));
             if let Some(process) = inside {
                 return Err(EngineError::Usage(format!(
-                    "{target} answers, and process {} of it belongs to {}, so that it would be \
-                     paused as well: name an \
-                     aggressor without it",
+                    "{target} answers the requests, and its process {} belongs to {}, so it would \
+                     be paused too: name an aggressor that does not contain it",
                     process.pid(),
                     guest.target
                 )));
@@ -152,9 +151,9 @@ impl Guest {
         match self.found.look(&FsRoot::host()) {
             Ok(all) if all.is_empty() => "has ended",
             Ok(all) if all.iter().all(|process| process.state == 'T') => {
-                "stands still, since somebody else has stopped it"
+                "is stopped by another process"
             }
-            _ => "goes on",
+            _ => "is running again",
         }
     }
 
@@ -318,8 +317,7 @@ const MOST_OVERRUNS: u32 = 3;
 // Of stages of this run that have ended.
 static OVERRUNS: AtomicU32 = AtomicU32::new(0);
 
-/// Why nothing may be paused any more: what was paused stood for much longer than was promised, too
-/// often.
+/// Refuses further pauses once too many pauses were much longer than allowed.
 ///
 /// # Errors
 /// [`EngineError::Limit`] then.
@@ -329,7 +327,8 @@ pub(super) fn keep_the_limit(guests: &[Guest]) -> Result<(), EngineError> {
     if earlier + guests.iter().map(overruns).sum::<u32>() < MOST_OVERRUNS {
         return Ok(());
     }
-    let before = (earlier > 0).then(|| format!("in earlier stages {earlier} pauses did so, too"));
+    let before =
+        (earlier > 0).then(|| format!("in earlier stages, {earlier} pauses were too long"));
     let now = guests.iter().filter_map(|guest| {
         let freezer = guest.freezer.as_ref().filter(|freezer| freezer.overruns() > 0)?;
         Some(overrun(
@@ -345,8 +344,8 @@ pub(super) fn keep_the_limit(guests: &[Guest]) -> Result<(), EngineError> {
 fn overrun(target: &Target, overruns: u32, longest: Duration, allowed: Duration) -> String {
     let times = if overruns == 1 { "once".into() } else { format!("{overruns} times") };
     format!(
-        "{target} was paused {times} for at least {} ms more than the {} ms that are allowed, for \
-         {} ms at the longest",
+        "{target} was paused too long {times}: at least {} ms more than the allowed {} ms (max {} \
+         ms)",
         OVERRUN.as_millis(),
         allowed.as_millis(),
         longest.as_millis()
@@ -373,8 +372,8 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
         if guest.pauses > 0 {
             let now = guest.now();
             said.push(format!(
-                "{} was paused {} times, for {} ms at the longest, {:.1} s in all and {:.0} % of \
-                 the time, by {}, and {}.",
+                "{} was paused {} times (max {} ms; {:.1} s in total, {:.0} % of the time) by {}, \
+                 and {}.",
                 guest.found.target,
                 guest.pauses,
                 longest.as_millis(),
@@ -408,8 +407,8 @@ mod tests {
         );
         assert_eq!(
             told,
-            "pid:7 was paused 2 times for at least 50 ms more than the 100 ms that are allowed, \
-             for 463 ms at the longest"
+            "pid:7 was paused too long 2 times: at least 50 ms more than the allowed 100 ms (max \
+             463 ms)"
         );
     }
 }

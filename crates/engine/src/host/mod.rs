@@ -122,7 +122,7 @@ impl<'a> HostEngine<'a> {
         let failed =
             |what: &str, error: std::io::Error| EngineError::Failed(format!("{what}: {error}"));
         let shared = Shared::create(workers.len().max(1))
-            .map_err(|e| failed("making shared memory failed", e))?;
+            .map_err(|e| failed("creating shared memory failed", e))?;
         let guardian = Guardian::start(shared.fd())
             .map_err(|e| failed("starting the guardian process failed", e))?;
         crew::step_aside(topology, &workers);
@@ -339,7 +339,7 @@ impl<'a> HostEngine<'a> {
         }
         for &worker in workers {
             if self.ended(worker, ANSWER_LIMIT)?.is_none() && self.workers[worker].pid.is_some() {
-                return Err(EngineError::Failed(format!("{} cannot be ended", self.name(worker))));
+                return Err(EngineError::Failed(format!("{} does not end", self.name(worker))));
             }
         }
         Ok(())
@@ -377,9 +377,12 @@ impl<'a> HostEngine<'a> {
                     order::PAUSE => state::PAUSED,
                     run => state::RUNNING + (run - order::RUN),
                 };
-                self.wait(worker, ANSWER_LIMIT, "does not pause or run as ordered", |slot| {
-                    slot.wait_state(state, LOOK)
-                })?;
+                self.wait(
+                    worker,
+                    ANSWER_LIMIT,
+                    "does not react to the request to pause or run",
+                    |slot| slot.wait_state(state, LOOK),
+                )?;
             }
         }
         Ok(())

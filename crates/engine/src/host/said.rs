@@ -33,8 +33,8 @@ impl HostEngine<'_> {
                 .any(|variant| !matches!(variant.task, Task::Command(_) | Task::Attached(_)));
             let wrote = Some(used.disk_bytes).filter(|bytes| !ours && *bytes >= LEAST_TOLD)?;
             Some(format!(
-                "In '{}' {} wrote {} to disks in its windows, by the kernel's count for its \
-                 processes; no limit applies to that.",
+                "In '{}', {} wrote {} to disks during its windows (the kernel's count for its \
+                 processes); no limit applies to that.",
                 self.plan.experiment.name,
                 role.name,
                 Bytes(wrote)
@@ -56,7 +56,7 @@ impl HostEngine<'_> {
         if let Some(wrote) = self.disks.wrote(&FsRoot::host()) {
             let name = &self.plan.experiment.name;
             said.push(format!(
-                "In '{name}' {wrote}, by the disk's own count (all programs together)."
+                "In '{name}', {wrote}, by the disk's own count (all programs together)."
             ));
         }
         said

@@ -275,10 +275,9 @@ impl HostEngine<'_> {
             return Ok(());
         }
         Err(EngineError::Failed(format!(
-            "the victim stopped answering whenever the aggressor was paused, {} times in a row, \
-             and was let go \
-             on at once: it depends on it, so that what it would be without it cannot be measured; \
-             choose another aggressor",
+            "the victim stopped answering {} times in a row while the aggressor was paused (each \
+             pause was ended at once): it depends on the aggressor, and cannot be measured without \
+             it; choose another aggressor",
             self.silent
         )))
     }

@@ -1,4 +1,4 @@
-//! Files in memory, which nothing is left of.
+//! Files in memory, which leave nothing behind.
 
 use std::fs::File;
 use std::io;

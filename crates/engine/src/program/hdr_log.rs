@@ -39,7 +39,7 @@ pub fn is_of_a_log(line: &str) -> bool {
     line.starts_with("#[") || line.starts_with("\"StartTimestamp\"") || encoded
 }
 
-/// The interval that a line tells of; `None` for headings and comments.
+/// The interval of a line; `None` for headings and comments.
 ///
 /// # Errors
 /// Why it cannot be read.
@@ -52,7 +52,7 @@ pub fn read(line: &str) -> Result<Option<Interval>, String> {
     let Some(Ok(LogEntry::Interval(entry))) = IntervalLogIterator::new(text.as_bytes()).next()
     else {
         return Err(
-            "it is not of the form start,length,max,histogram, with a Tag=NAME, in front or not"
+            "it does not have the form start,length,max,histogram, optionally after Tag=NAME,"
                 .into(),
         );
     };
@@ -80,7 +80,8 @@ fn histogram(bytes: &[u8]) -> Result<Histogram<u64>, String> {
         Some(cookie) if cookie == PLAIN => bytes.to_vec(),
         _ => {
             return Err(
-                "its histogram is not of the encoding V2, which HdrHistogram has written since 2.1"
+                "its histogram does not have the encoding V2, which HdrHistogram writes since \
+                 version 2.1"
                     .into(),
             );
         }
@@ -167,10 +168,10 @@ mod tests {
         let log = written(&mut V2DeflateSerializer::new());
         let line = log.lines().last().unwrap();
         let refused = |line: &str| read(line).err().unwrap();
-        assert!(refused("hello").contains("not of the form"));
-        assert!(refused("0.1,1.0,2.7").contains("not of the form"));
+        assert!(refused("hello").contains("does not have the form"));
+        assert!(refused("0.1,1.0,2.7").contains("does not have the form"));
         assert!(refused("0.1,1.0,2.7,HIST*").contains("base64 is damaged"));
-        assert!(refused("0.1,1.0,2.7,AAAA").contains("not of the encoding V2"));
+        assert!(refused("0.1,1.0,2.7,AAAA").contains("does not have the encoding V2"));
         let fields: Vec<&str> = line.split(',').collect();
         let bytes = STANDARD.decode(fields[3]).unwrap();
         let with = |bytes: &[u8]| {

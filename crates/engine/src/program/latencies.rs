@@ -136,20 +136,18 @@ impl Seen {
         let (latencies, others, cut) = (self.units + self.cut, self.others, self.cut);
         if others >= TELLING && others > latencies {
             return Some(format!(
-                "of {} lines that it printed, {others} hold no number with a unit of time, the \
-                 last of them '{}': each line is to be one \
-                 latency, such as '310 us' or '0.31 ms'",
+                "of {} lines that it printed, {others} contain no number with a unit of time, the \
+                 last of them '{}': print one latency per line, such as '310 us' or '0.31 ms'",
                 latencies + others,
                 self.other
             ));
         }
         (cut >= TELLING && cut > self.units).then(|| {
             format!(
-                "of {latencies} latencies that it printed, {cut} are longer than it had been \
-                 running when it printed them, so that \
-                 these operations were under way while it was paused: take windows of at least 20 \
-                 operations (--window), and print \
-                 each latency when its operation ends"
+                "of {latencies} latencies that it printed, {cut} are longer than the time since \
+                 its last pause, so these operations were in progress while it was paused: use \
+                 windows of at least 20 operations (--window), and print each latency when its \
+                 operation ends"
             )
         })
     }
@@ -166,17 +164,15 @@ impl Log {
         }
         if *late >= TELLING && late > used {
             return Some(format!(
-                "of {all} intervals of the HDR histogram log that it prints, {late} came together \
-                 with the one before: let it flush each \
-                 line when the interval ends"
+                "of {all} intervals of the HDR histogram log that it prints, {late} arrived \
+                 together with the previous one: let it flush each line when the interval ends"
             ));
         }
         (*cut >= TELLING && cut > used).then(|| {
             format!(
                 "of {all} intervals of the HDR histogram log that it prints, {cut} are longer than \
-                 it had been running when they ended, \
-                 so that they hold a pause: let it log shorter intervals, or take windows of at \
-                 least 20 intervals (--window)"
+                 the time since its last pause, so they contain a pause: let it log shorter \
+                 intervals, or use windows of at least 20 intervals (--window)"
             )
         })
     }
@@ -229,7 +225,7 @@ impl Printed {
         lock(&self.seen).log.as_ref().is_some_and(|log| log.damaged.is_some())
     }
 
-    /// Why what it prints cannot be used, where that can be told.
+    /// Why its output cannot be used, where that is known.
     pub fn trouble(&self) -> Option<String> {
         lock(&self.seen).trouble()
     }
@@ -323,7 +319,10 @@ mod tests {
         assert_eq!(seen.trouble(), None, "a heading");
         seen.take(b" 12 ops/s ", begun);
         let trouble = seen.trouble().unwrap();
-        assert!(trouble.starts_with("of 10 lines that it printed, 10 hold no number"), "{trouble}");
+        assert!(
+            trouble.starts_with("of 10 lines that it printed, 10 contain no number"),
+            "{trouble}"
+        );
         assert!(trouble.contains("the last of them '12 ops/s'"), "{trouble}");
         (0..10).for_each(|_| seen.take(b"1us", after(begun, 1)));
         assert_eq!(seen.trouble(), None);
@@ -379,14 +378,14 @@ mod tests {
         let trouble = seen.trouble().unwrap();
         assert!(
             trouble.contains("of 10 intervals")
-                && trouble.contains("take windows of at least 20 intervals"),
+                && trouble.contains("use windows of at least 20 intervals"),
             "{trouble}"
         );
         // A program that keeps its lines until the end.
         let mut seen = Seen::new(begun, LogUnit::Ns);
         (0..11).for_each(|_| seen.take(&line, after(begun, 20_000)));
         let trouble = seen.trouble().unwrap();
-        assert!(trouble.contains("10 came together with the one before"), "{trouble}");
+        assert!(trouble.contains("10 arrived together with the previous one"), "{trouble}");
     }
 
     #[test]

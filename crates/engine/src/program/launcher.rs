@@ -41,11 +41,11 @@ impl Launcher {
     /// Where there is no memory for its messages.
     pub fn new(command: &Command, cgroup: Option<&Group>) -> Result<Self, ProgramError> {
         let stderr = in_memory("stderr").map_err(|error| {
-            ProgramError::Failed(format!("making a file for its messages failed: {error}"))
+            ProgramError::Failed(format!("creating a file for its messages failed: {error}"))
         })?;
         let stdout =
             command.figure.as_ref().map(|_| in_memory("stdout")).transpose().map_err(|error| {
-                ProgramError::Failed(format!("making a file for its output failed: {error}"))
+                ProgramError::Failed(format!("creating a file for its output failed: {error}"))
             })?;
         Ok(Self {
             stdout,
@@ -101,7 +101,8 @@ impl Launcher {
     /// How it ended, in a sentence with its last words.
     pub fn epitaph(&mut self, status: ExitStatus, after: Duration) -> String {
         let said = tail(&mut self.stderr);
-        let said = if said.is_empty() { String::new() } else { format!("; it said: {said}") };
+        let said =
+            if said.is_empty() { String::new() } else { format!("; its last output: {said}") };
         format!("'{}' ended with {status} after {:.1} s{said}", self.shown, after.as_secs_f64())
     }
 }

@@ -17,7 +17,7 @@ use super::files::in_memory;
 use super::latencies::{Printed, drain};
 use crate::process;
 
-/// The environment variable by which a program is told where its counter is.
+/// The environment variable that names the file of a program's counter.
 pub const COUNTER: &str = "RINGFENCE_COUNTER";
 
 /// Counts a program's work over all its starts.
@@ -59,8 +59,8 @@ impl Meter {
             }
             ProgramUnit::Counter => {
                 let file = in_memory("counter").and_then(|file| file.set_len(4096).map(|()| file));
-                let file =
-                    file.map_err(|error| format!("making a file for its counter failed: {error}"))?;
+                let file = file
+                    .map_err(|error| format!("creating a file for its counter failed: {error}"))?;
                 Meter::Counter { file, ended: 0 }
             }
         })

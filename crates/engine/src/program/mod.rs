@@ -138,8 +138,9 @@ impl Program {
         }
         let shown = &self.launcher.shown;
         let limit = STOP_LIMIT.as_secs();
-        let text =
-            format!("'{shown}' cannot be paused: a process of it did not stop within {limit} s");
+        let text = format!(
+            "'{shown}' cannot be paused: one of its processes did not stop within {limit} s"
+        );
         Err(ProgramError::Failed(text))
     }
 

@@ -57,8 +57,8 @@ impl Server {
                     place => format!("accepted no connection at {place}"),
                 };
                 return Err(ProgramError::Failed(format!(
-                    "the server '{}' has {missing} within {within}{}; --ready-within gives it \
-                     longer",
+                    "the server '{}' has {missing} within {within}{}; --ready-within allows more \
+                     time",
                     server.run,
                     server.last_said()
                 )));
@@ -93,8 +93,7 @@ impl Server {
         }
     }
 
-    /// The same of a client that has failed, perhaps since it lost its server: that is what should
-    /// be told.
+    /// The same after its client failed: if the server has ended, that is the error to report.
     ///
     /// # Errors
     /// Where it has ended, too.
@@ -119,7 +118,7 @@ impl Server {
         if said.is_empty() {
             "; it printed nothing".into()
         } else {
-            format!("; it printed last: {said}")
+            format!("; its last output: {said}")
         }
     }
 
@@ -127,7 +126,7 @@ impl Server {
         // What it wrote may not have been read yet.
         std::thread::sleep(Duration::from_millis(20));
         let foreground = match status.success() {
-            true => ": it is to stay in the foreground for as long as its client is measured",
+            true => ": it must stay in the foreground while its client is measured",
             false => "",
         };
         let after = self.started.elapsed().as_secs_f64();
@@ -145,8 +144,9 @@ fn launch(task: &Task, home: CpuSet, client: &CpuSet) -> Result<Server, ProgramE
         ProgramError::Failed(format!("{what} of the server '{}' failed: {error}", task.run))
     };
     let (output, both) =
-        std::io::pipe().map_err(|error| failed("making a pipe for the output", &error))?;
-    let again = both.try_clone().map_err(|error| failed("making a pipe for the output", &error))?;
+        std::io::pipe().map_err(|error| failed("creating a pipe for the output", &error))?;
+    let again =
+        both.try_clone().map_err(|error| failed("creating a pipe for the output", &error))?;
     let mut spawn = Spawn::new(&argv[0]);
     spawn.args(&argv[1..]).envs(&task.env).stdin(Stdio::null()).stdout(both).stderr(again);
     // What is started takes over the CPUs of this thread.
@@ -193,9 +193,8 @@ fn refuse_others(ready: &Ready) -> Result<(), ProgramError> {
     while answers(ready) {
         if begun.elapsed() > LEAVING {
             return Err(ProgramError::Unusable(format!(
-                "something accepts connections at {ready} already, before the server was started: \
-                 end it, or let the server use \
-                 another port"
+                "another program already accepts connections at {ready} before the server is \
+                 started: end it, or let the server use another port"
             )));
         }
         std::thread::sleep(Duration::from_millis(20));

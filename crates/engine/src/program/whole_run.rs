@@ -33,7 +33,7 @@ pub struct WholeRun {
 pub struct Ended {
     /// The clock at its end, ticks.
     pub ticks: u64,
-    /// What it counts as, where a figure that it printed stands for it.
+    /// The figure that it printed, where that replaces its time.
     pub counted: Option<Counted>,
 }
 
@@ -129,7 +129,7 @@ impl WholeRun {
             let last = last
                 .map_or("it printed nothing".into(), |line| format!("its last line is '{line}'"));
             ProgramError::Unusable(format!(
-                "'{}' was to print a figure for '{pattern}', but its output {why}; {last}",
+                "'{}' must print a number that matches '{pattern}', but its output {why}; {last}",
                 self.launcher.shown
             ))
         })

@@ -50,7 +50,7 @@ fn first_steps(plan: &Plan, samples: &[Sample]) -> Result<u64, String> {
             if key(first) != (place.trial, place.round, place.step) || !is_whole(plan, &step, here)
             {
                 return Err(format!(
-                    "step {} of round {} of trial {trial} is not the one that this plan has there",
+                    "step {} of round {} of trial {trial} differs from the plan",
                     place.step, place.round
                 ));
             }

@@ -514,7 +514,7 @@ fn samples_of_another_plan_are_refused() {
     assert!(refused(whole[..8].to_vec()).contains("trial 1"), "{}", refused(whole[..8].to_vec()));
     let mut swapped = whole.clone();
     swapped.iter_mut().for_each(|sample| sample.position = 1 - sample.position);
-    assert!(refused(swapped).contains("is not the one"));
+    assert!(refused(swapped).contains("differs from the plan"));
     let mut more = whole.clone();
     more.extend(whole[..3].iter().map(|sample| Sample { trial: 4, ..sample.clone() }));
     assert!(refused(more).contains("more than the plan's 4 trials"));

@@ -29,7 +29,7 @@ use crate::program::whole_run::WholeRun;
 use crate::program::{Program, ProgramError};
 use ringfence_limits::cgroup::Group;
 
-/// What a worker is told at its start, as JSON on its standard input.
+/// A worker's instructions at its start, as JSON on its standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Spec {
     /// Its slot.
@@ -59,7 +59,7 @@ pub struct Assigned {
 /// Why a worker failed, as JSON in its slot's message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Failure {
-    /// Whether what was asked for cannot be had on this machine as it is.
+    /// Whether this machine in its current state cannot fulfil the request.
     pub usage: bool,
     /// One sentence.
     pub text: String,

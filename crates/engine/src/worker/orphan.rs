@@ -1,5 +1,5 @@
-//! The end of a worker whose guardian is gone: it ends what it has started, which no other process
-//! would know of.
+//! The end of a worker whose guardian has ended: it ends the processes that it started, which no
+//! other process knows of.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,8 @@ use crate::process;
 static ORPHANED: AtomicBool = AtomicBool::new(false);
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// Asks the kernel to end this process with its parent, and ends it if the parent has gone already.
+/// Asks the kernel to end this process with its parent, and ends it if the parent has already
+/// ended.
 pub(super) fn die_with_parent() {
     let asked = set_parent_process_death_signal(Some(Signal::KILL));
     if asked.is_err() || std::os::unix::process::parent_id() == 1 {
@@ -48,7 +49,7 @@ fn watch(parent: &OwnedFd) {
     end_all();
 }
 
-/// What fails because the guardian is gone is not told: it would hide that.
+/// Suppresses failures that follow from the guardian's end, which they would hide.
 pub(super) fn wait_if_orphaned() {
     while ORPHANED.load(Ordering::Acquire) {
         std::thread::park();

@@ -153,17 +153,20 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     ),
     (
         &["prove", "--victim", "no-such-program-xyz", "--aggressor", "alu"],
-        "there is no such program",
+        "no program and no workload has that name",
     ),
     (
         &["prove", "--victim", "alu", "--aggressor", "no-such-program-xyz"],
-        "there is no such program",
+        "no program and no workload has that name",
     ),
     (
         &["prove", "--victim-run", "no-such-program-xyz", "--aggressor", "alu"],
-        "there is no such program",
+        "no program and no workload has that name",
     ),
-    (&["neighbours", "--victim", "no-such-program-xyz"], "there is no such program"),
+    (
+        &["neighbours", "--victim", "no-such-program-xyz"],
+        "no program and no workload has that name",
+    ),
     (&["neighbours", "--victim", "chasse --x"], "did you mean 'chase'"),
     (
         &["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "1000d"],

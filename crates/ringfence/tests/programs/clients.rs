@@ -145,7 +145,7 @@ fn a_server_that_is_not_there_is_told_with_its_last_words() {
         "sh fails",
         1,
         &[],
-        &["the server 'sh fails' ended with exit status: 2", "it printed last: sh: "],
+        &["the server 'sh fails' ended with exit status: 2", "its last output: sh: "],
     );
     refused(
         "true",
@@ -166,7 +166,7 @@ fn a_server_that_is_not_there_is_told_with_its_last_words() {
     refused("no-such-server 1", 2, &[], &["no-such-server"]);
     // It leaves while it is measured: its client's trouble is not what is told.
     let leaving = format!("python3 server.py {} 450", place.port);
-    refused(&leaving, 1, &[], &["ended with exit status: 7", "it printed last: that was enough"]);
+    refused(&leaving, 1, &[], &["ended with exit status: 7", "its last output: that was enough"]);
     let output = place.run("sleep 900", "line:ready", &soon);
     assert!(
         output.stderr.contains("has printed no line with 'ready' within 200ms"),
@@ -179,7 +179,7 @@ fn a_server_that_is_not_there_is_told_with_its_last_words() {
         "sleep 900",
         2,
         &[],
-        &["something accepts connections at port:", "already, before the server was started"],
+        &["another program already accepts connections at port:", "before the server is started"],
     );
     drop(other);
 }

@@ -62,7 +62,7 @@ fn a_log_is_counted_as_its_latencies() {
     let output = ringfence_in(folder.path(), &["run", "logged.toml", "--out", "us"]);
     assert_eq!(output.code(), Some(2), "{}", output.stderr);
     assert!(
-        output.stderr.contains("so that they hold a pause: let it log shorter intervals"),
+        output.stderr.contains("so they contain a pause: let it log shorter intervals"),
         "{}",
         output.stderr
     );

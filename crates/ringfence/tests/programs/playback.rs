@@ -140,9 +140,9 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
     }
     let before = folder.entries();
     let on = ["--machine", "cascade-lake-optane"];
-    refused(&neighbours(&folder, ON_DAX, &[]), "is only played on a described machine");
+    refused(&neighbours(&folder, ON_DAX, &[]), "can only be replayed on a described machine");
     let prove = ["prove", "--victim", ON_DAX, "--aggressor", "alu", "--budget", "5%", "--quiet"];
-    refused(&ringfence_in(folder.path(), &prove), "is only played on a described machine");
+    refused(&ringfence_in(folder.path(), &prove), "can only be replayed on a described machine");
     refused(&neighbours(&folder, "trace file=none", &on), "there is no trace.json in it");
     refused(&neighbours(&folder, "trace file=msyncs", &on), "with msync only");
     refused(&neighbours(&folder, "trace", &on), "'file' is missing");

@@ -59,7 +59,7 @@ fn lines_without_a_latency_are_refused_where_they_are_most() {
     let output = run(&folder, "window = '500ms'\nsettle = '1s'", victim);
     assert_eq!(output.code(), Some(2), "{}", output.stderr);
     for part in [
-        "hold no number with a unit of time",
+        "contain no number with a unit of time",
         "the last of them '12 ops/s'",
         "'310 us' or '0.31 ms'",
     ] {

@@ -506,7 +506,7 @@ fn whoever_fails_is_named_and_the_exit_code_is_the_same() {
         let (_, output) = ends_within(attempts, &args, 1, &[]);
         let said = joined(&output.stderr);
         assert!(
-            said.contains(&format!("{role} 0 on CPU")) && said.contains("it said: why"),
+            said.contains(&format!("{role} 0 on CPU")) && said.contains("its last output: why"),
             "{said}"
         );
         assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);

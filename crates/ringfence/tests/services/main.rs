@@ -124,12 +124,12 @@ fn a_neighbour_that_runs_is_paused_for_windows_and_goes_on() {
     neighbour.must_go_on(true);
     let said = output.said();
     assert!(said.contains(&format!("pid:{aggressor} was paused ")), "{said}");
-    assert!(said.contains("by SIGSTOP, and goes on."), "{said}");
+    assert!(said.contains("by SIGSTOP, and is running again."), "{said}");
     // As long as a window at least; on a busy machine longer than a pause may be.
-    let (_, longest) = said.split_once(" times, for ").unwrap_or_else(|| panic!("{said}"));
-    let longest: u64 = longest.split_once(" ms at the longest").unwrap().0.parse().unwrap();
+    let (_, longest) = said.split_once(" times (max ").unwrap_or_else(|| panic!("{said}"));
+    let longest: u64 = longest.split_once(" ms; ").unwrap().0.parse().unwrap();
     assert!(longest >= 80, "{said}");
-    let told = format!("for {longest} ms at the longest");
+    let told = format!("(max {longest} ms; ");
     let kept = Dataset::open(&folder.path().join("d")).unwrap().manifest.said;
     assert!(kept.iter().any(|sentence| sentence.contains(&told)), "{kept:?}");
     support::ringfence_in(folder.path(), &["report", "d"]).ok();
@@ -159,8 +159,8 @@ fn what_is_paused_within_limits_stays_within_them() {
     let (_, output) = run(folder.path(), &args);
     neighbour.must_go_on(false);
     let said = output.said();
-    let share = said.split(" of the time, by SIGSTOP").next().unwrap();
-    let share: Vec<&str> = share.rsplit(" and ").next().unwrap().split_whitespace().collect();
+    let share = said.split(" of the time) by SIGSTOP").next().unwrap();
+    let share: Vec<&str> = share.rsplit(", ").next().unwrap().split_whitespace().collect();
     let share: f64 = share[0].trim_end_matches('%').parse().unwrap();
     // Rounded to whole per cents.
     assert!(share <= 5.5, "{said}");
@@ -230,7 +230,7 @@ fn a_service_that_depends_on_its_neighbour_ends_the_run_and_both_go_on() {
     ];
     let (owner, output) = run(folder.path(), &args.concat());
     assert_eq!(output.code(), Some(1), "{}{}", output.stdout, output.stderr);
-    assert!(joined(&output.stderr).contains("it depends on it"), "{}", output.stderr);
+    assert!(joined(&output.stderr).contains("it depends on the aggressor"), "{}", output.stderr);
     assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
     neighbour.must_go_on(false);
     assert!(journals(owner).is_empty(), "{:?}", journals(owner));

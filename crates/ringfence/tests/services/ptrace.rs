@@ -49,11 +49,11 @@ fn it_is_paused_for_windows_and_goes_on() {
     output.ok();
     neighbour.must_go_on(true);
     assert!(!is_traced(&neighbour));
-    // `pid:N was paused 4 times, for 95 ms at the longest, 0.4 s in all and 9 % of the time, by
-    // ptrace, and goes on.`
+    // `pid:N was paused 4 times (max 95 ms; 0.4 s in total, 9 % of the time) by
+    // ptrace, and is running again.`
     let said = output.said();
     assert!(said.contains(&format!("pid:{} was paused ", neighbour.pid())), "{said}");
-    assert!(said.contains("by ptrace, and goes on."), "{said}");
+    assert!(said.contains("by ptrace, and is running again."), "{said}");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn limits_and_ways_that_do_not_fit_are_refused() {
         "--aggressor-pid",
         &victim,
     ];
-    assert_refused(&ringfence(&[&same[..], &probe].concat()), "would be paused as well");
+    assert_refused(&ringfence(&[&same[..], &probe].concat()), "would be paused too");
     let own = ["prove", "--victim-run", "sleep 0.1", "--aggressor-pid", &pid, "--quiet"];
     assert_refused(&ringfence(&own), "can only be paused briefly");
     let alone = ["neighbours", "--victim", "alu", "--aggressor", "idle", "--frozen-share", "5%"];
