@@ -20,7 +20,7 @@ const FIRST: &str = "first.json";
 const RESERVE: &str = "reserve";
 const PART: &str = ".part";
 
-/// What `outcome.json` and the files beside it take when the disk is full.
+/// Space that is reserved for `outcome.json` and the files next to it, in case the disk is full.
 const RESERVED: u64 = 64 << 10;
 
 /// Longer texts of this program's own are not read.
@@ -68,7 +68,7 @@ pub struct Outcome {
     /// Why it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether it was told to end.
+    /// Whether it was interrupted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
     /// The program's version.
@@ -80,7 +80,7 @@ struct First {
     attempt: u32,
 }
 
-/// An attempt under way: the process that made its folder owns it.
+/// A running attempt: the process that created its folder owns it.
 pub(crate) struct Running {
     pub number: u32,
     pub dir: PathBuf,
@@ -203,10 +203,7 @@ pub(crate) fn get<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FleetEr
         read => read.map_err(FleetError::io("read", path))?,
     };
     serde_json::from_str(&text).map(Some).map_err(|error| {
-        FleetError::Failed(format!(
-            "{} is damaged ({error}): restore it as it was written",
-            path.display()
-        ))
+        FleetError::Failed(format!("{} is damaged ({error}): restore the original", path.display()))
     })
 }
 

@@ -7,10 +7,10 @@ use crate::slurm_tasks::Asked;
 use crate::state::State;
 use crate::submission;
 
-pub(crate) const DIED: &str = "it ended without a word: it was killed, or its machine went down";
+pub(crate) const DIED: &str = "it ended without a record: it was killed, or its machine went down";
 
-/// From the last attempt, what Slurm says of its last job, which need not be that attempt's, and
-/// the last words in its log.
+/// The state of a lost task, from its last attempt, Slurm's state of its last job (perhaps of
+/// another attempt), and the last line of its log.
 pub(crate) fn lost(
     dir: &Path,
     number: u32,
@@ -39,10 +39,10 @@ pub(crate) fn lost(
             (Some(words), ..) => failed(words),
             (None, Some(_), _) => failed(DIED.into()),
             (None, None, Some(slurm)) => {
-                failed(format!("Slurm says {}, and it left nothing", slurm.state))
+                failed(format!("Slurm reports {}, and it wrote no files", slurm.state))
             }
             (None, None, None) => {
-                (State::Missing, Some("Slurm knows nothing of it, and it left nothing".into()))
+                (State::Missing, Some("Slurm does not know it, and it wrote no files".into()))
             }
         },
     }
@@ -61,26 +61,27 @@ fn told(slurm: &Asked) -> String {
         "TIMEOUT" => {
             let limit = limit.as_ref().map(|limit| format!(" of {limit}")).unwrap_or_default();
             format!(
-                "it ran out of its time{limit}{on}: give 'ringfence fleet retry' a longer --limit"
+                "it reached its time limit{limit}{on}: give 'ringfence fleet retry' a longer \
+                 --limit"
             )
         }
         "CANCELLED" => {
-            format!("it was cancelled in Slurm{on}: 'ringfence fleet retry' hands it in again")
+            format!("it was cancelled in Slurm{on}: 'ringfence fleet retry' submits it again")
         }
         "NODE_FAIL" | "BOOT_FAIL" => {
             let node = node.as_deref().unwrap_or("its node");
-            format!("{node} failed (Slurm says {state}{because}): retry when it is back")
+            format!("{node} failed (Slurm reports {state}{because}): retry when it is back")
         }
         "OUT_OF_MEMORY" => {
             format!(
-                "Slurm ended it for the memory that it took{on}: let it have more by 'retry DIR \
-                 --slurm --mem=...'"
+                "Slurm ended it because it used too much memory{on}: allow more with 'ringfence \
+                 fleet retry DIR --slurm --mem=...'"
             )
         }
         "PREEMPTED" => {
-            format!("Slurm took its node back for other jobs{on}: retry when there are fewer")
+            format!("Slurm gave its node to other jobs{on}: retry when there are fewer")
         }
-        _ => format!("Slurm says {state}{on}{because}"),
+        _ => format!("Slurm reports {state}{on}{because}"),
     }
 }
 
@@ -96,8 +97,8 @@ fn words(dir: &Path, number: u32, slurm: Option<&Asked>) -> Option<String> {
         return slurm.map(|_| {
             let log = log.display();
             format!(
-                "it left nothing{on}, not even {log}: is that on a file system which nodes \
-                     share, with room on it?"
+                "it wrote no files{on}, not even {log}: check that the folder is on a file system \
+                 that the nodes share, with free space"
             )
         });
     };
@@ -105,13 +106,13 @@ fn words(dir: &Path, number: u32, slurm: Option<&Asked>) -> Option<String> {
     // As a shell says that it found no program, or could not run it.
     let program = match code {
         Some("127" | "126") => {
-            ": the fleet's own copy of the program is missing, or cannot run there; put it back"
+            ": the fleet's own copy of the program is missing, or cannot run there; restore it"
         }
         _ => "",
     };
     let code = code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
     Some(format!(
-        "it ended{on}{code} before it could record anything{program}; its log ends: {said}"
+        "it ended{on}{code} before it could record anything{program}; its log ends with: {said}"
     ))
 }
 
@@ -135,16 +136,16 @@ mod tests {
             (
                 "TIMEOUT",
                 Some("n1"),
-                "it ran out of its time of 00:10:00 on n1: give 'ringfence fleet retry' a longer \
-                 --limit",
+                "it reached its time limit of 00:10:00 on n1: give 'ringfence fleet retry' a \
+                 longer --limit",
             ),
             (
                 "CANCELLED",
                 None,
-                "it was cancelled in Slurm: 'ringfence fleet retry' hands it in again",
+                "it was cancelled in Slurm: 'ringfence fleet retry' submits it again",
             ),
-            ("NODE_FAIL", Some("n1"), "n1 failed (Slurm says NODE_FAIL): retry when it is back"),
-            ("DEADLINE", None, "Slurm says DEADLINE"),
+            ("NODE_FAIL", Some("n1"), "n1 failed (Slurm reports NODE_FAIL): retry when it is back"),
+            ("DEADLINE", None, "Slurm reports DEADLINE"),
         ] {
             assert_eq!(told(state, node), (State::Failed, Some(text.into())));
         }

@@ -9,7 +9,7 @@ use ringfence_system::whole::WholeError;
 /// Why something was not done with a fleet.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// What was asked for cannot be done.
+    /// The request cannot be fulfilled.
     #[error("{0}")]
     Usage(String),
     /// It failed.
@@ -18,13 +18,14 @@ pub enum FleetError {
 }
 
 impl FleetError {
-    /// What was tried with a file, and what the kernel said; of a full disk also what to do.
+    /// An error of a file operation: what was tried and the kernel's error; for a full disk, also
+    /// what to do.
     pub(crate) fn io(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let begin = format!("cannot {what} {}", path.display());
         move |error| {
             let help = match error.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "; free some space, and do it again: nothing that was there before is changed"
+                    "; free some space and try again: no existing file was changed"
                 }
                 _ => "",
             };

@@ -26,7 +26,7 @@ pub enum Engine {
     Local,
 }
 
-/// What a fleet was asked to do.
+/// The job of a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// Version of the folder's layout.
@@ -117,7 +117,7 @@ pub fn create(
     whole::write(&path, text.as_bytes()).map_err(FleetError::whole(&path))
 }
 
-/// What the fleet of a folder was asked to do.
+/// Reads the job of the fleet in a folder.
 ///
 /// # Errors
 /// Where it is not the folder of a fleet, or of one that a later version made.
@@ -131,14 +131,16 @@ pub fn open(dir: &Path) -> Result<Spec, FleetError> {
     })?;
     let spec: Spec = toml::from_str(&text).map_err(|error| {
         FleetError::Failed(format!(
-            "{} is damaged ({}): restore it as it was written",
+            "{} is damaged ({}): restore the original",
             path.display(),
             error.message()
         ))
     })?;
     if spec.schema > Spec::SCHEMA {
-        let newer =
-            format!("{} was made by a later version of Ringfence: use that", path.display());
+        let newer = format!(
+            "{} was created by a later version of Ringfence: use that version",
+            path.display()
+        );
         return Err(FleetError::Usage(newer));
     }
     Ok(spec)
@@ -151,7 +153,7 @@ pub fn static_problem(program: &Path) -> Option<String> {
     read.ok()?;
     interpreter(&head)?.then(|| {
         "this program is not static: nodes need the same C library, or a newer one; \
-         'scripts/package' makes a static program"
+         'scripts/package' builds a static program"
             .into()
     })
 }

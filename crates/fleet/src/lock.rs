@@ -39,8 +39,8 @@ impl Submitting {
                 Err(TryLockError::WouldBlock) if left > 0 => std::thread::sleep(APART),
                 Err(TryLockError::WouldBlock) => {
                     return Err(FleetError::Usage(format!(
-                        "{} hands in tasks of this fleet, or runs them: wait until it has ended, \
-                         and look again",
+                        "{} is submitting or running tasks of this fleet: wait for it to end, and \
+                         try again",
                         holder(&path)
                     )));
                 }

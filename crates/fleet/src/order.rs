@@ -1,4 +1,4 @@
-//! What is asked of a new fleet: words of a command line become a [`Spec`].
+//! The order for a new fleet: words of a command line become a [`Spec`].
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -22,13 +22,13 @@ const LONGEST_FILE: u64 = 1 << 20;
 pub struct Order {
     /// An experiment file and the fleet's folder; the folder alone where a verb was typed.
     pub places: Vec<PathBuf>,
-    /// So many tasks here.
+    /// The number of tasks on this machine.
     pub local: Option<u32>,
-    /// So many tasks on nodes that Slurm chooses.
+    /// The number of tasks on nodes that Slurm chooses.
     pub hosts: Option<u32>,
     /// The longest that a task may take.
     pub limit: Option<String>,
-    /// What sbatch is told; the verb may follow behind `--`.
+    /// Options for sbatch; the verb may follow after `--`.
     pub slurm: Option<Vec<String>>,
     /// The verb and its flags.
     pub verb: Vec<String>,
@@ -39,13 +39,13 @@ pub struct Order {
 pub struct Ordered {
     /// Its folder.
     pub dir: PathBuf,
-    /// What it is asked to do.
+    /// The job.
     pub spec: Spec,
     /// The experiment's file, where there is one.
     pub experiment: Option<String>,
 }
 
-/// Makes sense of what was typed; `called` says what is wrong with a command line of this program.
+/// Checks an order; `called` returns what is wrong with a command line of this program.
 ///
 /// # Errors
 /// One sentence where there is none in it, or no Slurm here.
@@ -66,11 +66,11 @@ pub fn order(
         }
         ([dir], [_, ..]) => (None, dir),
         ([_, _], _) => {
-            return Err(usage("name an experiment file, or a verb behind '--', but not both"));
+            return Err(usage("name an experiment file, or a verb after '--', but not both"));
         }
         _ => {
             return Err(usage(
-                "name an experiment file, FILE.toml, and a folder for the fleet, or a verb behind \
+                "name an experiment file, FILE.toml, and a folder for the fleet, or a verb after \
                  '--'",
             ));
         }
@@ -81,7 +81,7 @@ pub fn order(
         words = ["run", EXPERIMENT].map(str::to_owned).into_iter().chain(flags).collect();
     }
     if text.is_none() && words.first().is_some_and(|verb| verb == "run") {
-        return Err(usage("name an experiment file behind 'run'"));
+        return Err(usage("name an experiment file after 'run'"));
     }
     check(&words, called)?;
     let minutes = minutes(order, &words, text.as_deref())?;
@@ -100,7 +100,7 @@ pub fn order(
     };
     match (order.local, &order.slurm) {
         (None, None) => {
-            return Err(usage("say who is to run it: --slurm, or --local 2 to try it here"));
+            return Err(usage("choose where it runs: --slurm, or --local 2 to try it here"));
         }
         (Some(0), _) => return Err(usage("--local: a fleet takes at least one task")),
         (Some(_), _) => {}
@@ -130,12 +130,10 @@ fn check(
     called: &dyn Fn(&[String]) -> Result<(), String>,
 ) -> Result<(), FleetError> {
     if words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
-        return Err(usage("each task writes to a folder of its own: leave out --out"));
+        return Err(usage("each task writes to its own folder: leave out --out"));
     }
     if words.iter().any(|word| word == "--save" || word.starts_with("--save=")) {
-        return Err(usage(
-            "--save writes an experiment in place of running it, once for each task: leave it out",
-        ));
+        return Err(usage("--save writes an experiment instead of running it: leave it out"));
     }
     let whole: Vec<String> =
         words.iter().cloned().chain(["--out", "data", "--quiet"].map(str::to_owned)).collect();
@@ -151,8 +149,8 @@ fn namable(dir: &Path) -> Result<(), FleetError> {
     let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     match whole.to_string_lossy().contains(['"', '\\', '\n']) {
         true => Err(FleetError::Usage(format!(
-            "{}: Slurm takes no folder with a quotation mark or a backslash in its name: name \
-             another one",
+            "{}: Slurm accepts no folder with a quotation mark or a backslash in its name: choose \
+             another",
             whole.display()
         ))),
         false => Ok(()),
@@ -197,18 +195,18 @@ fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result
     let known = [Some(spec.tasks).filter(|_| !spec.nodes.is_empty()), hosts, array];
     let mut known = known.into_iter().flatten();
     spec.tasks = known.next().filter(|tasks| *tasks > 0).ok_or_else(|| {
-        usage("say on how many hosts: --hosts 4, or --slurm --nodelist='n[1-4]' or --array=1-4")
+        usage("give the number of hosts: --hosts 4, or --slurm --nodelist='n[1-4]' or --array=1-4")
     })?;
     match known.find(|other| *other != spec.tasks) {
         Some(other) => Err(FleetError::Usage(format!(
-            "{} and {other} hosts are asked for at once",
+            "{} hosts and {other} hosts are both requested: name one number",
             spec.tasks
         ))),
         None => Ok(()),
     }
 }
 
-/// An option of sbatch that it can be told with what it is told anyway.
+/// An option of sbatch that does not conflict with the fleet's own options.
 ///
 /// # Errors
 /// One sentence.
@@ -216,13 +214,13 @@ pub(crate) fn sensible(option: String) -> Result<String, FleetError> {
     let refuse = |why: &str| Err(FleetError::Usage(format!("{option}: {why}")));
     if ["--wait", "-W"].contains(&option.as_str()) {
         return refuse(
-            "sbatch would wait for tasks that cannot begin before it has ended: leave it out, and \
-             wait with 'ringfence fleet status --wait'",
+            "sbatch would wait for tasks that cannot start before it ends: leave it out, and wait \
+             with 'ringfence fleet status --wait'",
         );
     }
     let long = option == "--job-name" || option.starts_with("--job-name=");
     if long || (option.starts_with("-J") && !option.starts_with("--")) {
-        return refuse("a job is found again by a name that the fleet gives it: leave it out");
+        return refuse("the fleet sets this to find its jobs again: leave it out");
     }
     Ok(option)
 }
@@ -267,7 +265,7 @@ fn minutes(order: &Order, words: &[String], text: Option<&str>) -> Result<u32, F
     Ok(whole_minutes(budget.mul_f64(1.5)).saturating_add(10))
 }
 
-/// A limit of time as it was typed.
+/// Parses a time limit.
 ///
 /// # Errors
 /// Where it is none.
@@ -338,7 +336,7 @@ mod tests {
         let local = |verb: &str| Order { local: Some(1), verb: words(verb), ..Order::default() };
         for (places, order, part) in [
             (&["a", "b"][..], local("survey"), "but not both"),
-            (&["a"], Order { local: Some(1), ..Order::default() }, "a verb behind '--'"),
+            (&["a"], Order { local: Some(1), ..Order::default() }, "a verb after '--'"),
             (&["a"], local("survey --out x"), "leave out --out"),
             (&["a"], Order { local: None, ..local("survey") }, "--slurm, or --local 2"),
             (&["a"], Order { local: Some(0), ..local("survey") }, "at least one task"),

@@ -16,7 +16,7 @@ use crate::submission;
 /// Tasks that are to run again, and the right to have them run.
 #[derive(Debug)]
 pub struct Retry {
-    /// What the fleet was asked to do.
+    /// The job of the fleet.
     pub spec: Spec,
     /// The tasks, by their numbers.
     pub tasks: Vec<u32>,
@@ -60,17 +60,13 @@ pub fn retry(
     if let (true, Some(first)) = (lost.is_empty(), unknown.first()) {
         let (many, why) = (unknown.len(), first.reason.as_deref().unwrap_or("reason unknown"));
         return Err(FleetError::Failed(format!(
-            "nothing is handed in, since it cannot be told whether {many} of {} tasks still run: \
+            "nothing was submitted, because it is unknown whether {many} of {} tasks still run: \
              {why}",
             tasks.len()
         )));
     }
     let left = unknown.into_iter().map(|task| {
-        format!(
-            "task {} is left alone: {}",
-            task.number,
-            task.reason.as_deref().unwrap_or_default()
-        )
+        format!("task {} is skipped: {}", task.number, task.reason.as_deref().unwrap_or_default())
     });
     let left = left.chain(held(&tasks)).collect();
     Ok(Retry { tasks: lost, left, dir: dir.into(), spec, options, own })
@@ -99,7 +95,7 @@ fn held(tasks: &[Task]) -> Vec<String> {
     let held = |(reason, tasks): (&str, Vec<u32>)| {
         let tasks =
             format!("{} {}", if tasks.len() == 1 { "task" } else { "tasks" }, slurm::list(&tasks));
-        format!("not handed in again, since Slurm has it: {tasks}: {reason}")
+        format!("not submitted again, because Slurm still has it: {tasks}: {reason}")
     };
     jobs.into_iter().map(held).collect()
 }
@@ -113,8 +109,8 @@ fn checked(more: &[String]) -> Result<Vec<String>, FleetError> {
     };
     match more.iter().find(own) {
         Some(option) => Err(FleetError::Usage(format!(
-            "{option}: a retry runs the tasks that are lost, those with a node of their own on \
-             that: leave it out"
+            "{option}: a retry runs the lost tasks, each on its own node if it has one: leave it \
+             out"
         ))),
         None => more.iter().filter(|option| *option != "--").cloned().map(sensible).collect(),
     }
@@ -155,7 +151,7 @@ mod tests {
             retry(dir, None, None)
                 .unwrap_err()
                 .to_string()
-                .contains("hands in tasks of this fleet")
+                .contains("is submitting or running tasks of this fleet")
         );
         // Meanwhile they are not missing: another process has them to run.
         let states = |dir: &Path| {

@@ -21,7 +21,7 @@ use crate::table::rows;
 /// How often it is looked whether the verb has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What is kept free for what a verb says of its end.
+/// Space that is kept free for the last messages of a verb.
 const ROOM_FOR_ERRORS: u64 = 8 << 10;
 
 /// Exit codes that come with figures: done, and every verdict.
@@ -51,7 +51,7 @@ pub fn run_task(
     let spec = folder::open(dir)?;
     if number == 0 || number > spec.tasks {
         return Err(FleetError::Usage(format!(
-            "there is no task {number}: they are 1 to {}",
+            "there is no task {number}: the tasks are 1 to {}",
             spec.tasks
         )));
     }
@@ -124,9 +124,9 @@ fn work(
     let complete = ended.code().filter(|code| COMPLETE.contains(code));
     let Some(code) = complete else {
         let reason = match (stop.load(Ordering::Relaxed), spec.engine) {
-            (true, Engine::Local) => "it was told to end, by Ctrl-C or a signal".into(),
+            (true, Engine::Local) => "it was interrupted by Ctrl-C or a signal".into(),
             (true, Engine::Slurm) => {
-                "it was told to end, as what is cancelled or out of time".into()
+                "it was ended by a signal, as after a cancellation or at the time limit".into()
             }
             (false, _) => why(&ended, &running.dir),
         };
@@ -172,7 +172,7 @@ fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<Ex
     let failed = |error: std::io::Error| Problem {
         code: None,
         reason: format!(
-            "{} cannot be run: {error}; put {} back there",
+            "{} cannot be run: {error}; restore {} there",
             dir.join(PROGRAM).display(),
             spec.program
         ),

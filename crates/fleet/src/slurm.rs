@@ -14,7 +14,7 @@ use crate::folder::Spec;
 /// Slurm's reason for a held job: a user has to release it before any of its tasks begins.
 pub(crate) const HELD: &str = "JobHeldUser";
 
-/// How one of its programs ended that said nothing.
+/// The end of one of its programs that printed nothing.
 pub(crate) const BY_SIGNAL: &str = "was ended by signal";
 
 /// Whether jobs can be handed to Slurm here.
@@ -83,7 +83,7 @@ pub(crate) fn call(
     }
     let output = command.output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => FleetError::Usage(format!(
-            "there is no {program} here: run this where jobs are handed to Slurm{}",
+            "{program} was not found: run this on a host that submits jobs to Slurm{}",
             if program == "sbatch" { ", or try it on this machine with --local 2" } else { "" }
         )),
         _ => FleetError::Failed(format!("{program} cannot be run: {error}")),

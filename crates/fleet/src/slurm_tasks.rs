@@ -1,5 +1,5 @@
-//! What Slurm says of tasks. What `scontrol show job` has forgotten (`MinJobAge`) is told from the
-//! folder's own files.
+//! The state of tasks in Slurm. What `scontrol show job` has forgotten (`MinJobAge`) is told from
+//! the folder's own files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::error::FleetError;
 use crate::slurm::{HELD, call};
 use crate::submission::{self, Submission};
 
-/// What Slurm says of a task.
+/// The state of a task in Slurm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// Slurm's word, such as `RUNNING` or `NODE_FAIL`.
@@ -17,7 +17,7 @@ pub(crate) struct Asked {
     pub reason: Option<String>,
     /// The node it is or was on.
     pub node: Option<String>,
-    /// When it began, as Slurm tells it: in the local time of this machine.
+    /// Its start as Slurm prints it, in the local time of this machine.
     pub since: Option<String>,
     /// Its number in Slurm.
     pub job: String,
@@ -41,7 +41,7 @@ impl Asked {
     }
 }
 
-/// What Slurm says of each task that was handed over, by number; the last submission counts.
+/// Slurm's state of each submitted task, by number; the last submission counts.
 ///
 /// # Errors
 /// Where Slurm cannot be asked.
@@ -87,11 +87,11 @@ pub(crate) fn ask(dir: &Path) -> Result<BTreeMap<u32, Asked>, FleetError> {
 fn held(job: &str, unbound: bool) -> String {
     if unbound {
         format!(
-            "{HELD}: it was interrupted before every task had its node: 'scancel {job}', and then \
-             'ringfence fleet retry'"
+            "{HELD}: the submission was interrupted before every task had its node: run 'scancel \
+             {job}', then 'ringfence fleet retry'"
         )
     } else {
-        format!("{HELD}: 'scontrol release {job}' lets it go, 'scancel {job}' takes it back")
+        format!("{HELD}: 'scontrol release {job}' releases it, 'scancel {job}' cancels it")
     }
 }
 

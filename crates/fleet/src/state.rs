@@ -16,7 +16,7 @@ pub enum State {
     Failed,
     /// It left nothing, and no process is going to run it.
     Missing,
-    /// Whether it runs cannot be told, and so it is not run again.
+    /// It is unknown whether it runs, so it is not run again.
     Unknown,
 }
 

@@ -58,7 +58,7 @@ pub struct Tried {
     pub reason: Option<String>,
 }
 
-/// What a fleet was asked to do, and every task, by its files and its engine.
+/// The job of a fleet and the state of every task, from its files and its engine.
 ///
 /// # Errors
 /// Where it is not the folder of a fleet.
@@ -71,7 +71,7 @@ pub fn look(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
         };
         for task in tasks.iter_mut().filter(|task| task.state == State::Missing || held(task)) {
             task.state = State::Waiting;
-            task.reason = Some(format!("{other} hands it in, or runs it when others have ended"));
+            task.reason = Some(format!("{other} submits it, or runs it when others have ended"));
         }
     }
     Ok((spec, tasks))
@@ -139,8 +139,7 @@ fn one(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>, nu
 
 // What is to be known of a task that is done, though it changes nothing.
 fn noted(counting: &Attempt, first: Option<String>) -> Option<String> {
-    let first = first
-        .map(|why| format!("{why}; until then its complete attempt of the lowest number counts"));
+    let first = first.map(|why| format!("{why}; until then its first complete attempt counts"));
     first.or_else(|| counting.damaged.clone())
 }
 
@@ -171,14 +170,15 @@ fn tried(attempt: &Attempt) -> Tried {
 }
 
 fn here(last: Option<&Attempt>) -> (State, Option<String>) {
-    let Some(last) = last else { return (State::Missing, Some("it has not begun".into())) };
+    let Some(last) = last else { return (State::Missing, Some("it has not started".into())) };
     let host = last.started.as_ref().and_then(|started| started.host.clone());
     let elsewhere = host.filter(|host| own_name().is_some_and(|own| own != *host));
     match (&last.outcome, elsewhere) {
         (Some(outcome), _) => (State::Failed, outcome.reason.clone()),
-        (None, Some(host)) => {
-            (State::Unknown, Some(format!("it began on {host}: ask there whether it still runs")))
-        }
+        (None, Some(host)) => (
+            State::Unknown,
+            Some(format!("it started on {host}: check there whether it still runs")),
+        ),
         (None, None) if alive(last) => (State::Running, None),
         (None, None) => (State::Failed, last.damaged.clone().or_else(|| Some(DIED.into()))),
     }
@@ -189,7 +189,7 @@ fn not_asked(last: Option<&Attempt>, why: &str) -> String {
     let ended =
         last.and_then(|last| last.outcome.as_ref()).and_then(|outcome| outcome.reason.as_ref());
     let ended = ended.map(|ended| format!("; its last attempt ended: {ended}")).unwrap_or_default();
-    format!("what Slurm has of it is not known: {why}{ended}")
+    format!("its state in Slurm is unknown: {why}{ended}")
 }
 
 // Whether the process of an attempt still is. Another process may have its number by now.
@@ -263,14 +263,11 @@ mod tests {
         let running = begin(dir.path(), "7", 1);
         assert_eq!(look(&asked("RUNNING", None)).0, State::Running);
         let died = look(&asked("NODE_FAIL", Some("smoke")));
-        let smoke = "node2 failed (Slurm says NODE_FAIL: smoke): retry when it is back";
+        let smoke = "node2 failed (Slurm reports NODE_FAIL: smoke): retry when it is back";
         assert_eq!(died, (State::Failed, smoke.into()));
         assert_eq!(look(&nothing), (State::Failed, DIED.into()));
         let unknown = look(&Err("no scontrol".into()));
-        assert_eq!(
-            unknown,
-            (State::Unknown, "what Slurm has of it is not known: no scontrol".into())
-        );
+        assert_eq!(unknown, (State::Unknown, "its state in Slurm is unknown: no scontrol".into()));
         assert!(!unknown.0.is_lost());
         let outcome = Outcome {
             task: 1,
@@ -297,7 +294,10 @@ mod tests {
             (State::Failed, "no space".into())
         );
         let taken = look(&asked("TIMEOUT", None)).1;
-        assert!(taken.starts_with("it ran out of its time of 00:12:00 on node2: give"), "{taken}");
+        assert!(
+            taken.starts_with("it reached its time limit of 00:12:00 on node2: give"),
+            "{taken}"
+        );
         assert!(taken.ends_with("--limit; no space"), "{taken}");
         // Another job of the same task, which never got as far as to leave anything.
         let mut later = asked("CANCELLED", None);

@@ -29,7 +29,7 @@ const JOB: &str = "job.json";
 /// How long a busy controller may take to list what it was handed.
 const LISTED: Duration = Duration::from_secs(120);
 
-/// What sbatch is about to be told.
+/// A submission, stored before sbatch is called.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Handed {
     /// The name of the job, which no other has.
@@ -128,7 +128,7 @@ pub(crate) fn hand_in(
 
 fn going_on(stop: &AtomicBool) -> Result<(), FleetError> {
     match stop.load(Ordering::Relaxed) {
-        true => Err(FleetError::Failed("it was told to end, by Ctrl-C or a signal".into())),
+        true => Err(FleetError::Failed("it was interrupted by Ctrl-C or a signal".into())),
         false => Ok(()),
     }
 }
@@ -189,8 +189,8 @@ fn not_told(
         let _ = fs::remove_file(own.join(HANDED));
         let help = match said.contains("Requested node configuration is not available") {
             true => {
-                "; every node that it may use may have been measured already: a fleet has at most \
-                 one task a node"
+                "; every node that it may use may have been measured already: a fleet runs at most \
+                 one task per node"
             }
             false => "",
         };
@@ -206,27 +206,27 @@ fn not_told(
     );
     if going_on(stop).is_ok() {
         return FleetError::Failed(format!(
-            "{said}; the job {name} may exist all the same: {looks}"
+            "{said}; the job {name} may exist nevertheless: {looks}"
         ));
     }
     match call("scancel", &[format!("--name={name}")], None) {
         Ok(_) => FleetError::Failed(format!(
-            "it was told to end; if Slurm had taken the job {name}, it is cancelled: {looks}"
+            "it was interrupted; if Slurm had accepted the job {name}, it is cancelled: {looks}"
         )),
         Err(again) => FleetError::Failed(format!(
-            "it was told to end; the job {name} may exist, and could not be cancelled ({again}): \
+            "it was interrupted; the job {name} may exist, and could not be cancelled ({again}): \
              {looks}"
         )),
     }
 }
 
-const NO_NUMBER: &str = "which is not the number of a job";
+const NO_NUMBER: &str = "which is not a job number";
 
 // `12`, or `12;cluster`.
 fn number(said: &str) -> Result<String, FleetError> {
     let job = said.trim().split(';').next().unwrap_or_default();
     if job.is_empty() || !job.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(FleetError::Failed(format!("sbatch said '{}', {NO_NUMBER}", said.trim())));
+        return Err(FleetError::Failed(format!("sbatch printed '{}', {NO_NUMBER}", said.trim())));
     }
     Ok(job.into())
 }
@@ -326,8 +326,8 @@ fn by_name(own: &Path, handed: Handed) -> Result<Option<Submission>, FleetError>
         let ago = now().abs_diff(at);
         return match ago < LISTED.as_secs() {
             true => Err(FleetError::Failed(format!(
-                "the job {name} was handed to Slurm {ago} s ago, which does not list it: look \
-                 again in {} min",
+                "the job {name} was submitted {ago} s ago, and Slurm does not list it: check again \
+                 in {} min",
                 LISTED.as_secs() / 60
             ))),
             false => Ok(None),
@@ -350,7 +350,7 @@ pub(crate) fn log(dir: &Path, task: u32) -> Option<PathBuf> {
     folders(dir).filter(has).last().map(|own| own.join(format!("task-{task}.txt")))
 }
 
-/// The last thing that it said.
+/// The last line of a log.
 pub(crate) fn last_line(log: &Path) -> Option<String> {
     let said = text_file::read(log, 1 << 20).ok()?;
     let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty())?;

@@ -1,4 +1,4 @@
-//! What was gathered, and where it lies.
+//! The contents and the place of the gathered table.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::status::Task;
 pub(super) const TABLE: &str = "table";
 const GATHERED: &str = "gathered.json";
 
-/// What was gathered.
+/// A gathered table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gathered {
     /// Hosts with rows.
@@ -60,7 +60,7 @@ pub fn is_current(dir: &Path, tasks: &[Task]) -> bool {
         && counting.iter().all(whole)
 }
 
-/// What was gathered last.
+/// The last gathered table.
 pub(super) fn known(dir: &Path) -> Option<Gathered> {
     attempt::get(&dir.join(GATHERED)).ok().flatten()
 }
@@ -70,7 +70,7 @@ pub(super) fn words(tasks: &[Task]) -> Vec<String> {
     tasks.iter().map(|task| task.state.word().to_owned()).collect()
 }
 
-/// Keeps what was gathered.
+/// Stores the contents of the gathered table.
 pub(super) fn put(dir: &Path, gathered: &Gathered) -> Result<(), FleetError> {
     attempt::put(&dir.join(GATHERED), gathered)
 }

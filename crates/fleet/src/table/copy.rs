@@ -1,5 +1,5 @@
-//! What datasets hold row by row, as one table: their columns as they are, byte by byte, and what
-//! the host is beside them.
+//! The rows of datasets as one table: their columns, copied byte by byte, and columns about the
+//! host.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub fn file(table: &str) -> String {
     format!("{table}.parquet")
 }
 
-/// Writes the table; `beside` makes so many rows of what the host is.
+/// Writes the table; `beside` returns the given number of rows about the host.
 pub fn write(
     path: &Path,
     what: &Copied,
@@ -99,7 +99,8 @@ fn put(
             }
         };
         if *fields != theirs {
-            let problem = format!("{}: its {} have other columns", source.dir.display(), what.name);
+            let problem =
+                format!("{}: its {} have different columns", source.dir.display(), what.name);
             return Err(ParquetError::General(problem));
         }
         let mut begin = 0;

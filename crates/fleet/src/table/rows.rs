@@ -1,5 +1,5 @@
-//! What an attempt adds to the table: a row for each figure, and what its datasets hold with what
-//! the host is beside it.
+//! The rows that an attempt adds to the table: one for each figure, and those of its datasets, with
+//! columns about the host.
 //!
 //! They are made where the task ran, when it ends: a thousand hosts have a thousand times the time
 //! for it.
@@ -37,7 +37,7 @@ struct Written {
     sources: Vec<Part>,
 }
 
-/// A table of it, or what it was made of, as it was written.
+/// A table of it, or a file that it was built from, with its checksum.
 #[derive(Serialize, Deserialize)]
 struct Part {
     table: String,
@@ -59,7 +59,7 @@ impl Part {
             return Ok(());
         }
         let path = path.display();
-        Err(FleetError::Failed(format!("{path} is damaged: it is not as it was written")))
+        Err(FleetError::Failed(format!("{path} is damaged: its checksum is wrong")))
     }
 }
 
@@ -93,7 +93,7 @@ fn written(rows: &Path) -> Result<Written, FleetError> {
             && written.tables.iter().any(|part| part.table == FIGURES)
     };
     written.filter(is_ours).ok_or_else(|| {
-        FleetError::Failed(format!("{}: there are no rows that this version wrote", path.display()))
+        FleetError::Failed(format!("{}: there are no rows written by this version", path.display()))
     })
 }
 

@@ -158,10 +158,8 @@ fn runs_of_commands_that_are_not_as_they_were_written_are_left_out() {
     let gathered = run(&folder, &["gather", "fleet"]);
     for part in [
         "1 of 3 tasks",
-        "attempt-1/data/runs.parquet is damaged: it is not as it was written; restore it, or \
-         remove ",
-        "attempt-1/data/versus.json is damaged: it is not as it was written; restore it, or \
-         remove ",
+        "attempt-1/data/runs.parquet is damaged: its checksum is wrong; restore it, or remove ",
+        "attempt-1/data/versus.json is damaged: its checksum is wrong; restore it, or remove ",
     ] {
         assert!(gathered.said().contains(part), "{part}: {}", gathered.stdout);
     }

@@ -29,7 +29,7 @@ fn refused(folder: &Folder) {
         refused.stderr
     );
     assert!(
-        refused.stderr.contains("hands in tasks of this fleet, or runs them"),
+        refused.stderr.contains("is submitting or running tasks of this fleet"),
         "{}",
         refused.stderr
     );

@@ -198,13 +198,13 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     slurm.wait_for_states(&["done", "failed", "done", "failed"]);
     let tasks = slurm.tasks();
     let died = tasks[1]["reason"].as_str().unwrap();
-    assert!(died.starts_with("node2 failed (Slurm says NODE_FAIL: smoke)"), "{died}");
+    assert!(died.starts_with("node2 failed (Slurm reports NODE_FAIL: smoke)"), "{died}");
     let full = tasks[3]["reason"].as_str().unwrap();
     assert!(full.contains("No space left on device"), "{full}");
     let gathered = slurm.run(&["fleet", "gather", "fleet"]);
     assert!(gathered.said().contains("2 of 4 tasks"), "{}", gathered.stdout);
     assert!(
-        gathered.said().contains("task 2, failed: node2 failed (Slurm says NODE_FAIL: smoke)"),
+        gathered.said().contains("task 2, failed: node2 failed (Slurm reports NODE_FAIL: smoke)"),
         "{}",
         gathered.stdout
     );
@@ -342,7 +342,7 @@ fn a_task_that_runs_out_of_its_time_says_so() {
     slurm.run(&[&submit[..], &["versus", "sleep 300", "sleep 300", "-N"]].concat()).ok();
     slurm.wait_for_states(&["failed"]);
     let told = slurm.tasks()[0]["reason"].as_str().unwrap().to_owned();
-    assert!(told.starts_with("it ran out of its time of 00:01:00 on node1: give"), "{told}");
+    assert!(told.starts_with("it reached its time limit of 00:01:00 on node1: give"), "{told}");
 }
 
 // Slurm has the job though sbatch gave up, or was not heard: by its name it is found again.
@@ -360,7 +360,7 @@ fn a_job_whose_number_nobody_learned_is_found_and_not_handed_in_twice() {
     );
     assert_eq!((told.code(), told.stderr.lines().count()), (Some(1), 1), "{}", told.stderr);
     assert!(
-        told.stderr.contains("told to end") && told.stderr.contains("is cancelled"),
+        told.stderr.contains("was interrupted") && told.stderr.contains("is cancelled"),
         "{}",
         told.stderr
     );
@@ -379,18 +379,20 @@ fn a_job_whose_number_nobody_learned_is_found_and_not_handed_in_twice() {
         exit 1"#;
     let failed = slurm.run_beside("sbatch", gives_up, &submit);
     assert_eq!((failed.code(), failed.stderr.lines().count()), (Some(1), 1), "{}", failed.stderr);
-    for part in ["Socket timed out", "may exist all the same", "fleet status "] {
+    for part in ["Socket timed out", "may exist nevertheless", "fleet status "] {
         assert!(failed.stderr.contains(part), "{part}: {}", failed.stderr);
     }
     let job = fs::read_to_string(work.join("accepted")).unwrap().trim().to_owned();
     assert_eq!(slurm.states(), ["waiting"; 2]);
     let reason = slurm.tasks()[0]["reason"].as_str().unwrap().to_owned();
-    let remedy =
-        format!("JobHeldUser: it was interrupted before every task had its node: 'scancel {job}'");
+    let remedy = format!(
+        "JobHeldUser: the submission was interrupted before every task had its node: run \
+             'scancel {job}'"
+    );
     assert!(reason.starts_with(&remedy), "{reason}");
     let again = slurm.run(&["fleet", "retry", "fleet"]);
     assert!(
-        again.said().contains("not handed in again, since Slurm has it: tasks 1-2: "),
+        again.said().contains("not submitted again, because Slurm still has it: tasks 1-2: "),
         "{}",
         again.stdout
     );
@@ -414,9 +416,9 @@ fn a_job_whose_number_nobody_learned_is_found_and_not_handed_in_twice() {
 fn what_slurm_would_wait_for_or_measure_twice_is_refused() {
     let Some(slurm) = Slurm::start(1) else { return };
     for (option, part) in [
-        ("--wait", "sbatch would wait for tasks that cannot begin before it has ended"),
+        ("--wait", "sbatch would wait for tasks that cannot start before it ends"),
         ("-W", "wait with 'ringfence fleet status --wait'"),
-        ("--job-name=mine", "by a name that the fleet gives it"),
+        ("--job-name=mine", "the fleet sets this to find its jobs again"),
         ("--nodelist=node1,node1", "node1 is in it twice"),
     ] {
         let submit =

@@ -237,7 +237,7 @@ fn what_cannot_be_a_fleet_is_refused_in_one_sentence() {
         ),
         (
             &["fleet", "submit", "f", "--local", "1", "--", "run"],
-            "name an experiment file behind 'run'",
+            "name an experiment file after 'run'",
         ),
         (&["fleet", "submit", "f", "--local", "1", "--limit", "1h", "--", "survey"], "--limit"),
         (&["fleet", "submit", "full", "--local", "1", "--", "survey"], "is not empty"),
