@@ -23,7 +23,7 @@ pub enum DatasetError {
         tried: &'static str,
         /// On which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file of the dataset does not hold what it should.
@@ -80,13 +80,12 @@ fn remedy(tried: &str, error: &io::Error) -> &'static str {
         }
         io::ErrorKind::NotFound if tried == "make the folder" => "name a folder that can be made",
         io::ErrorKind::NotFound if ["write", "append to", "cut the end of"].contains(&tried) => {
-            "the folder was removed or renamed meanwhile, and what had not been written is lost: \
-             measure again, and leave the \
-             folder where it is until that ends"
+            "the folder was removed or renamed during the measurement, and unwritten data are \
+             lost: measure again, and keep the folder in its place until the end"
         }
         io::ErrorKind::NotFound => "copy the dataset's folder again, complete",
         io::ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
-        io::ErrorKind::InvalidData => "restore it as it was written",
-        _ => "look at the file system (dmesg says what it met), or name another folder",
+        io::ErrorKind::InvalidData => "restore the original",
+        _ => "check the file system (see dmesg), or name another folder",
     }
 }

@@ -53,7 +53,7 @@ pub fn open(path: &Path) -> Result<File, DatasetError> {
     if !metadata.is_file() {
         return Err(DatasetError::damaged(
             path,
-            "this is not an ordinary file: restore it as it was written",
+            "this is not an ordinary file: restore the original",
         ));
     }
     File::open(path).map_err(DatasetError::io("read", path))
@@ -63,7 +63,7 @@ pub fn open(path: &Path) -> Result<File, DatasetError> {
 pub fn read(path: &Path) -> Result<String, DatasetError> {
     crate::text_file::read(path, LONGEST).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge => {
-            DatasetError::damaged(path, format!("{error}: restore it as it was written"))
+            DatasetError::damaged(path, format!("{error}: restore the original"))
         }
         _ => DatasetError::io("read", path)(error),
     })

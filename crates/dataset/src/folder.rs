@@ -44,7 +44,7 @@ pub fn list(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
     let mut found: Vec<(String, PathBuf)> = entries.map(|path| (created(&path), path)).collect();
     if found.is_empty() {
         let problem =
-            "there is no dataset here, nor in a sub-folder: name a folder that Ringfence wrote";
+            "there is no dataset here or in a sub-folder: name a folder that Ringfence wrote";
         return Err(DatasetError::usage(dir, problem));
     }
     found.sort();

@@ -24,7 +24,7 @@ use super::formats::{self, Unknown, v2};
 use super::row::{Row, Step};
 use super::{MANIFEST, files};
 
-/// The journal of a measurement under way.
+/// The journal of a running measurement.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -44,7 +44,7 @@ impl Journal {
         Ok(Self { path: path.into(), file, length: line.len() as u64, line, torn: false })
     }
 
-    /// Goes on with one after its last whole step: what was torn behind it is cut off.
+    /// Resumes a journal after its last complete step; a partly written step after it is cut off.
     pub fn resume(path: &Path, known: &Known) -> Result<Self, DatasetError> {
         let file = append_to(path)?;
         let Whole { columns, length } = whole(path, known, |_| Ok(()))?;
@@ -81,7 +81,7 @@ impl Journal {
         serde_json::to_writer(&mut self.line, &rows).expect("numbers and names go into memory");
         self.line.push(b'\n');
         let result = if self.torn {
-            Err(io::Error::other("an earlier step was written by half"))
+            Err(io::Error::other("an earlier step was only partly written"))
         } else {
             self.file.write_all(&self.line)
         };
@@ -142,7 +142,7 @@ fn whole(
             Err(_) if line.contains(&0) && next(&mut line)? == 0 => break,
             Err(problem) => {
                 let remedy = format!(
-                    "delete the file from there on to read what stands before, {} lines",
+                    "delete this line and all after it to read the {} lines before it",
                     number - 1
                 );
                 return Err(DatasetError::damaged(
@@ -166,14 +166,14 @@ fn columns(path: &Path, header: &[u8]) -> Result<Vec<&'static Column>, DatasetEr
     let format =
         formats::of(stated.map(|stated| stated.schema)).map_err(|unknown| match unknown {
             Unknown::Newer(_) => DatasetError::damaged(path, unknown.problem()),
-            Unknown::Never => no_journal(path, "its first line states no version that there is"),
+            Unknown::Never => no_journal(path, "its first line has no known version"),
         })?;
     format.journal(header).map_err(|problem| no_journal(path, &problem))
 }
 
 fn no_journal(path: &Path, problem: &str) -> DatasetError {
     let problem = format!(
-        "this is not a journal that this program knows ({problem}): restore it as it was written"
+        "this is not a journal that this program can read ({problem}): restore the original"
     );
     DatasetError::damaged(path, problem)
 }
@@ -202,10 +202,12 @@ fn unlike_ours(path: &Path, columns: &[&'static Column]) -> Option<DatasetError>
         _ => format!("they lack {}", missing.join(", ")),
     };
     let remedy = format!(
-        "go on with the version of Ringfence that began it, which {MANIFEST} states, or measure \
-         into a new folder"
+        "resume with the version of Ringfence that started it (see {MANIFEST}), or measure into a \
+         new folder"
     );
-    let problem =
-        format!("this cannot go on, since its columns are not those of today ({how}): {remedy}");
+    let problem = format!(
+        "this cannot be resumed, because its columns are not those of this version ({how}): \
+             {remedy}"
+    );
     Some(DatasetError::usage(path, problem))
 }

@@ -1,4 +1,4 @@
-//! Datasets: what was measured, kept in a folder that other tools read without this program.
+//! Datasets: measurements in a folder that other tools can read without this program.
 //!
 //! | file | holds |
 //! |---|---|

@@ -18,7 +18,7 @@ use super::error::DatasetError;
 use super::version::SCHEMA;
 use super::{MANIFEST, files};
 
-/// What a dataset says of itself.
+/// The manifest of a dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of the folder's format: [`SCHEMA`] where this program wrote it.
@@ -74,7 +74,7 @@ pub struct Manifest {
     /// unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<SamplesFile>,
-    /// What tells hits from misses in the latencies; absent where no task counts latencies.
+    /// The latencies that distinguish hits from misses; absent where no task counts latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
 }
@@ -207,7 +207,7 @@ impl Manifest {
         SystemTime::now().duration_since(created).ok()
     }
 
-    /// Puts it into the folder in place of what was there.
+    /// Writes it into the folder and replaces an existing one.
     pub(super) fn write(&self, dir: &Path) -> Result<(), DatasetError> {
         let text = serde_json::to_string_pretty(self).expect("a manifest has text keys only");
         let path = dir.join(MANIFEST);

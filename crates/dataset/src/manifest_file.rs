@@ -16,7 +16,7 @@ pub fn read(dir: &Path) -> Result<Manifest, DatasetError> {
     let broken = |error: serde_json::Error| {
         DatasetError::damaged(
             &path,
-            format!("this is not a manifest ({error}): restore it as it was written"),
+            format!("this is not a manifest ({error}): restore the original"),
         )
     };
     let value: Value = serde_json::from_str(&text).map_err(broken)?;
@@ -24,9 +24,7 @@ pub fn read(dir: &Path) -> Result<Manifest, DatasetError> {
         .map_err(|unknown| DatasetError::damaged(&path, unknown.problem()))?;
     let manifest = format.manifest(value).map_err(broken)?;
     if let Some(number) = (0..manifest.cases.len()).find(|i| manifest.cases[*i].number != *i) {
-        let problem = format!(
-            "the case in place {number} has another number: restore the file as it was written"
-        );
+        let problem = format!("case {number} has the wrong number: restore the original");
         return Err(DatasetError::damaged(&path, problem));
     }
     Ok(manifest)

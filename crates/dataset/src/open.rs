@@ -23,13 +23,13 @@ use super::{
 pub struct Dataset {
     /// The folder.
     pub dir: PathBuf,
-    /// What it says of itself.
+    /// Its manifest.
     pub manifest: Manifest,
     /// The plan as it was carried out, on the machine that measured; with the experiment in it.
     pub plan: Plan,
     /// What that machine was.
     pub machine: Value,
-    /// What was measured, in that order.
+    /// The samples, in the order in which they were measured.
     pub samples: Vec<Sample>,
 }
 
@@ -53,7 +53,7 @@ impl Dataset {
         let machine = serde_json::from_str(&files::read(&path)?).map_err(|error| {
             DatasetError::damaged(
                 &path,
-                format!("this is not JSON ({error}): restore it as it was written"),
+                format!("this is not JSON ({error}): restore the original"),
             )
         })?;
         let samples = samples(dir, &manifest, &Known::new(&plan))?;
@@ -91,15 +91,13 @@ impl Dataset {
 
 fn plan(dir: &Path, manifest: &Manifest) -> Result<Plan, DatasetError> {
     let path = dir.join(EXPERIMENT);
-    let experiment = Experiment::parse(&files::read(&path)?).map_err(|error| {
-        DatasetError::damaged(&path, format!("{error}; restore it as it was written"))
-    })?;
+    let experiment = Experiment::parse(&files::read(&path)?)
+        .map_err(|error| DatasetError::damaged(&path, format!("{error}; restore the original")))?;
     let names = experiment.roles.iter().map(|role| &role.name);
     let cases = manifest.cases.iter().map(|entry| entry.case.clone()).collect();
     let misfit = |problem: String| {
-        let problem = format!(
-            "it does not belong to {EXPERIMENT} ({problem}): restore both as they were written"
-        );
+        let problem =
+            format!("it does not match {EXPERIMENT} ({problem}): restore the originals of both");
         DatasetError::damaged(&dir.join(MANIFEST), problem)
     };
     if !names.eq(manifest.roles.iter().map(|role| &role.name)) {
@@ -123,7 +121,7 @@ fn samples(dir: &Path, manifest: &Manifest, known: &Known) -> Result<Vec<Sample>
             (path, samples)
         }
         (State::Complete, None) => {
-            let problem = format!("it says nothing of {SAMPLES}: restore it as it was written");
+            let problem = format!("it does not list {SAMPLES}: restore the original");
             return Err(DatasetError::damaged(&dir.join(MANIFEST), problem));
         }
         (State::Unfinished, _) => {
@@ -139,7 +137,7 @@ fn samples(dir: &Path, manifest: &Manifest, known: &Known) -> Result<Vec<Sample>
     known.check(&samples).map_err(|problem| {
         DatasetError::damaged(
             &path,
-            format!("{problem}: restore it and {MANIFEST} as they were written"),
+            format!("{problem}: restore the originals of it and of {MANIFEST}"),
         )
     })?;
     Ok(samples)

@@ -36,7 +36,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Whether a dataset could begin in a folder; leaves everything as it was.
+    /// Checks whether a dataset can begin in a folder; changes nothing.
     ///
     /// # Errors
     /// As [`Recorder::create`].
@@ -127,7 +127,7 @@ impl Recorder {
         let Some(ended) = &from.ended else {
             return Err(DatasetError::usage(
                 &dataset.dir,
-                "it has not ended, so that there is nothing to copy",
+                "it has not ended, so there is nothing to copy",
             ));
         };
         let mut recorder = Self::create(dir, &dataset.plan, &dataset.machine)?;
@@ -141,7 +141,7 @@ impl Recorder {
         recorder.finish(ended)
     }
 
-    /// Notes what tells hits from misses in the latencies that are to come.
+    /// Stores the latencies that distinguish hits from misses, for the latencies that follow.
     ///
     /// # Errors
     /// Where the manifest cannot be written.
@@ -181,7 +181,7 @@ impl Recorder {
         let roles =
             samples.iter().try_for_each(|sample| self.known.role(sample.role.as_bytes()).map(drop));
         roles.and_then(|()| self.known.check(samples)).map_err(|problem| {
-            DatasetError::usage(&self.dir, format!("{problem}: only record what the plan says"))
+            DatasetError::usage(&self.dir, format!("{problem}: record only steps of the plan"))
         })?;
         self.journal.append(samples)
     }

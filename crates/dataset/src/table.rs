@@ -1,4 +1,4 @@
-//! Tables beside those of samples: columns of a few types, written and read whole. What is not
+//! Tables other than those of samples: columns of a few types, written and read whole. What is not
 //! known is null.
 
 use std::fs::File;

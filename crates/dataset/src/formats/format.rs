@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::columns::Column;
 use crate::manifest::Manifest;
 
-/// What is to be known of a version in order to read its files.
+/// A version of the format, as far as reading its files needs it.
 pub trait Format {
     /// Its number.
     fn version(&self) -> u32;

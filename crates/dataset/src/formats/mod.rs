@@ -46,10 +46,7 @@ impl Unknown {
                      Ringfence"
                 )
             }
-            Self::Never => {
-                "there is no schema version that this program knows: restore it as it was written"
-                    .into()
-            }
+            Self::Never => "its schema version is missing or unknown: restore the original".into(),
         }
     }
 }

@@ -43,8 +43,8 @@ pub fn open_checked<T>(
         checksum::of(&mut file).map_err(DatasetError::io("read", path))?;
     if bytes != expected.bytes || xxh64 != expected.xxh64 {
         let problem = format!(
-            "this is not the file that was written ({bytes} bytes with checksum {xxh64}, but {} \
-             with {} in the manifest): restore both",
+            "the file is damaged ({bytes} bytes with checksum {xxh64}, but {} with {} in the \
+             manifest): restore both",
             expected.bytes, expected.xxh64
         );
         return Err(DatasetError::damaged(path, problem));
@@ -54,12 +54,12 @@ pub fn open_checked<T>(
     parsed.unwrap_or_else(|_| Err("it contradicts itself".into())).map_err(|problem| {
         DatasetError::damaged(
             path,
-            format!("this is not a table of {what} ({problem}): restore it as it was written"),
+            format!("this is not a table of {what} ({problem}): restore the original"),
         )
     })
 }
 
-/// The version that a file states, which must have so many rows.
+/// The version that a file states; the file must have `count` rows.
 pub fn format_of(
     reader: &SerializedFileReader<File>,
     count: u64,

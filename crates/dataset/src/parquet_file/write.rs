@@ -45,7 +45,7 @@ pub fn failed(path: &Path, error: ParquetError) -> DatasetError {
     DatasetError::io("write", path)(plain(error))
 }
 
-/// What every table says of itself; these columns are encoded so, without a dictionary.
+/// The properties of every table; these columns use this encoding, without a dictionary.
 pub fn properties(
     columns: impl IntoIterator<Item = (&'static str, Encoding)>,
     compression: Compression,
@@ -158,7 +158,7 @@ pub fn plain(error: ParquetError) -> io::Error {
     }
 }
 
-/// What the manifest says of a file when it has so many rows.
+/// The manifest's entry for a file with `count` rows.
 pub fn described(checksum: Checksum, count: u64) -> SamplesFile {
     let Checksum { bytes, xxh64 } = checksum;
     SamplesFile { count, bytes, xxh64 }

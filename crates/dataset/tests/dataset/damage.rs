@@ -85,7 +85,7 @@ proptest! {
         prop_assume!(content != whole);
         fs::write(&path, content).unwrap();
         let error = open(dir.path()).unwrap_err().to_string();
-        prop_assert!(error.contains("not the file that was written"), "{}", error);
+        prop_assert!(error.contains("the file is damaged"), "{}", error);
     }
 
     // A checksum that was made to fit leaves the parser to judge, which asserts some of what it
@@ -173,10 +173,10 @@ fn a_manifest_that_does_not_fit_is_refused() {
     let edits = [
         ("/schema", &*newer.to_string(), &*refusal),
         ("/schema", "4294967298", "schema 4294967298 is newer than this program reads"),
-        ("/schema", "0", "no schema version"),
-        ("/schema", "\"1\"", "no schema version"),
+        ("/schema", "0", "its schema version is missing"),
+        ("/schema", "\"1\"", "its schema version is missing"),
         ("/cases", "[]", "listed as not run"),
-        ("/cases/0/number", "1", "the case in place 0 has another number"),
+        ("/cases/0/number", "1", "case 0 has the wrong number"),
         ("/cases/1/baseline", "9", "case 1 is measured with a case that does not exist"),
         ("/cases/1/active/1/variant", "9", "case 1 runs a role or a task"),
         ("/cases/1/active/1/role", "9", "case 1 runs a role or a task"),
@@ -184,17 +184,17 @@ fn a_manifest_that_does_not_fit_is_refused() {
         ("/not_run/0/case", "9", "listed as not run"),
         ("/placed/cpus", "[]", "0 roles are placed, 2 exist"),
         ("/roles/1/name", "\"other\"", "the roles differ"),
-        ("/samples", "null", "says nothing of samples.parquet"),
+        ("/samples", "null", "it does not list samples.parquet"),
         ("/samples/count", "18446744073709551615", "it has 150 rows"),
-        ("/samples/bytes", "3", "not the file that was written"),
+        ("/samples/bytes", "3", "the file is damaged"),
         ("/latencies/count", "3", "latencies.parquet: this is not a table of latencies (it has"),
-        ("/latencies/xxh64", "\"0\"", "latencies.parquet: this is not the file that was written"),
+        ("/latencies/xxh64", "\"0\"", "latencies.parquet: the file is damaged"),
         ("/disk/count", "3", "disk.parquet: this is not a table of what the disk did (it has"),
-        ("/disk/xxh64", "\"0\"", "disk.parquet: this is not the file that was written"),
+        ("/disk/xxh64", "\"0\"", "disk.parquet: the file is damaged"),
         ("/scale", "1", "this is not a manifest"),
         ("/state", "\"unfinished\"", "samples.journal: No such file"),
         ("/state", "\"other\"", "unknown variant"),
-        ("", "[]", "no schema version"),
+        ("", "[]", "its schema version is missing"),
     ];
     for (place, value, expected) in edits {
         let mut manifest = whole.clone();
@@ -223,9 +223,9 @@ fn a_broken_line_within_a_journal_is_named() {
         ),
         ("[[0,0,1,0,1,0,", "[[0,0,1,0,1,7,", "sample 3 names case 7 of 3"),
         (&*stated, &*newer, &*refusal),
-        (&*stated, "\"schema\":1,", "not a journal that this program knows"),
-        (&*stated, "\"schema\":0,", "not a journal that this program knows"),
-        (&*stated, "", "not a journal that this program knows"),
+        (&*stated, "\"schema\":1,", "not a journal that this program can read"),
+        (&*stated, "\"schema\":0,", "not a journal that this program can read"),
+        (&*stated, "", "not a journal that this program can read"),
     ] {
         fs::write(&path, text.replacen(from, to, 1)).unwrap();
         let error = open(dir.path()).expect_err(expected).to_string();

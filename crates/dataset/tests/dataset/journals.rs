@@ -49,8 +49,8 @@ fn refused(dir: &Path, expected: &str) {
     let error = resume(dir).unwrap_err();
     assert!(error.is_usage(), "{error}");
     let error = error.to_string();
-    let remedy = "go on with the version of Ringfence that began it, which manifest.json states, \
-                  or measure into a new folder";
+    let remedy = "resume with the version of Ringfence that started it (see manifest.json), or \
+                  measure into a new folder";
     assert!(
         error.contains(expected) && error.ends_with(remedy) && !error.contains('\n'),
         "{error}"
@@ -131,8 +131,7 @@ fn columns_that_cannot_be_are_refused() {
         change(&path, edit, |_| ());
         let error = Dataset::open(dir.path()).expect_err(expected).to_string();
         let problem = format!(
-            "this is not a journal that this program knows ({expected}): restore it as it was \
-             written"
+            "this is not a journal that this program can read ({expected}): restore the original"
         );
         assert!(error.contains(&problem), "{error}");
     }
@@ -153,6 +152,6 @@ fn a_row_of_another_width_is_no_step() {
         change(&path, |_| (), edit);
         let error = Dataset::open(dir.path()).unwrap_err().to_string();
         assert!(error.contains("line 2 is not a step ("), "{error}");
-        assert!(error.contains("): delete the file from there on"), "{error}");
+        assert!(error.contains("): delete this line and all after it"), "{error}");
     }
 }

@@ -48,7 +48,8 @@ fn a_folder_that_is_removed_meanwhile_is_said_to_be() {
     fs::remove_dir_all(&dir).unwrap();
     let said = one_sentence(&recorder.finish(&Ended::Complete).unwrap_err());
     assert!(
-        said.contains("was removed or renamed meanwhile") && said.contains("measure again"),
+        said.contains("was removed or renamed during the measurement")
+            && said.contains("measure again"),
         "{said}"
     );
 }

@@ -245,7 +245,10 @@ fn one_of_every_version_that_was_cut_short_goes_on() {
         let resumed = Recorder::resume(&killed, 1_000_000_000, lock);
         if !has_our_columns(version) {
             let error = resumed.unwrap_err().to_string();
-            assert!(error.contains("go on with the version of Ringfence that began it"), "{error}");
+            assert!(
+                error.contains("resume with the version of Ringfence that started it"),
+                "{error}"
+            );
             assert_eq!(Dataset::open(dir.path()).unwrap(), killed);
             continue;
         }
