@@ -19,7 +19,7 @@ pub fn missing(attached: &Attached) -> Option<Reason> {
     found(attached).err().map(Reason::from)
 }
 
-/// How it is to be frozen.
+/// The method to freeze it.
 ///
 /// # Errors
 /// One sentence where that way is not there.

@@ -1,7 +1,7 @@
 /// Why something cannot be arranged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// What was asked for cannot be had on this machine as it is: a usage error.
+    /// A usage error: this machine in its current state cannot fulfil the request.
     #[error("{0}")]
     Usage(String),
     /// The kernel, or a neighbour, did not have it.

@@ -120,7 +120,7 @@ pub fn others(arm: &Arm, role: &str, variant: &Variant, but: &str) -> Vec<(&'sta
         .collect()
 }
 
-/// Why a role cannot be in a group of this limit, beside what else holds it.
+/// Why a role cannot be in a group of this limit, given the other settings that need a group.
 pub fn refused(
     root: &FsRoot,
     limit: &Limit,

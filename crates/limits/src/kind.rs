@@ -1,4 +1,4 @@
-//! What a way to isolate has to do.
+//! The interface of a kind of isolation.
 
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::{Arm, Reason};
@@ -35,19 +35,19 @@ pub trait Isolation {
         let _ = tasks;
     }
 
-    /// Restores what was there before. Returns what the user should know, one sentence each:
-    /// settings that another process has changed meanwhile and that were left so, settings that
-    /// cannot be restored yet, tasks that were not where they belong.
+    /// Restores the previous state. Returns what the user should know, one sentence each: settings
+    /// that another process has changed meanwhile and that were left so, settings that cannot be
+    /// restored yet, tasks that were not where they belong.
     ///
     /// # Errors
     /// What could not be restored, and how to try again.
     fn end(self: Box<Self>) -> Result<Vec<String>, Error>;
 }
 
-/// An isolation that has begun, or none where nothing of it is wanted.
+/// An isolation that has begun, or none if the experiment does not use it.
 pub type Begun = Result<Option<Box<dyn Isolation>>, Error>;
 
-/// What is known of a way to isolate before it is used.
+/// A kind of isolation, before it is used.
 pub struct Kind {
     /// Whether an arm asks for it.
     pub wanted: fn(&Arm) -> bool,
@@ -55,9 +55,9 @@ pub struct Kind {
     pub missing: fn(&Plan, &Arm, &[Active]) -> Option<Reason>,
     /// Begins it for a plan that asks for it.
     pub begin: fn(&Plan) -> Begun,
-    /// Restores what programs that no longer run have left behind, as far as it is not in the
-    /// journal of changes ([`ringfence_system::changes`]), which every kind may use. Returns what
-    /// the user should know about it, one sentence each.
+    /// Restores the leftovers of programs that no longer run, except those in the journal of
+    /// changes ([`ringfence_system::changes`]), which every kind may use. Returns what the user
+    /// should know about it, one sentence each.
     pub recover: fn() -> Result<Vec<String>, Error>,
 }
 

@@ -77,16 +77,16 @@ pub fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
 // How long a killed program may take to die and to release its journal.
 const DYING: Duration = Duration::from_secs(2);
 
-/// Puts back what this program, which has ended or is about to, has left behind. What fails is left
-/// to the next start.
+/// Restores the leftovers of this program, which has ended or is about to. What fails is left to
+/// the next start.
 pub fn recover(owner: u32) {
     let root = FsRoot::host();
     ringfence_system::changes::put_back_left(&root, Whose::Of(owner, DYING), &Options::default());
     recover_others(&root);
 }
 
-/// Puts back what programs have left behind that live no more. Returned is what should be known of
-/// that, one sentence each; what fails is tried again by the next start.
+/// Restores the leftovers of programs that no longer run. Returned is what should be known of that,
+/// one sentence each; what fails is tried again by the next start.
 pub fn recover_all() -> Vec<String> {
     let root = FsRoot::host();
     let all = ringfence_system::changes::put_back_left(&root, Whose::Anybody, &Options::default());
@@ -103,7 +103,7 @@ fn recover_others(root: &FsRoot) -> Vec<String> {
     KINDS.iter().filter_map(|kind| (kind.recover)().ok()).flatten().collect()
 }
 
-/// Control groups that an earlier version of this program has left behind, which kept no journal.
+/// Control groups left over from an earlier version of this program, which wrote no journal.
 pub fn unclaimed_groups(root: &FsRoot) -> Vec<PathBuf> {
     cgroup::unclaimed(root)
 }

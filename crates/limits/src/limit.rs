@@ -25,17 +25,17 @@ pub const DEFAULT_WEIGHT: u32 = 100;
 pub enum Limit {
     /// At most this share of one CPU's time.
     Quota(Share),
-    /// This weight against what else wants the CPU, 1 to 10000; 100 is that of others.
+    /// The weight against other users of the CPU, 1 to 10000; others have 100.
     Weight(u32),
-    /// At most so much written a second to each of these disks, known by `MAJOR:MINOR`; unlimited
-    /// where none is given.
+    /// The most bytes per second written to each of these disks, by `MAJOR:MINOR`; unlimited where
+    /// none is given.
     Write {
         /// The disks.
         disks: Vec<String>,
         /// The rate.
         rate: Option<Rate>,
     },
-    /// This weight against what else wants a disk, 1 to 1000; 100 is that of others.
+    /// The weight against other users of a disk, 1 to 1000; others have 100.
     DiskWeight {
         /// What applies it.
         by: Weigher,
@@ -184,15 +184,15 @@ impl Controller {
                 "no CPU controller of control groups is mounted, or none is delegated to a group"
             }
             Controller::Disk => {
-                "neither is blkio of cgroup v1 mounted, nor is io of cgroup v2 delegated to a \
-                 group, as root does with 'echo +io > /sys/fs/cgroup/cgroup.subtree_control'"
+                "blkio of cgroup v1 is not mounted, and io of cgroup v2 is not delegated to a \
+                 group (as root: 'echo +io > /sys/fs/cgroup/cgroup.subtree_control')"
             }
             Controller::Cpus => {
                 "no cpuset of control groups is mounted, or none is delegated to a group"
             }
             Controller::Memory => {
-                "memory of cgroup v2 is not delegated to a group, as root does with 'echo +memory \
-                 > /sys/fs/cgroup/cgroup.subtree_control', and cgroup v1 has no memory.high"
+                "memory of cgroup v2 is not delegated to a group (as root: 'echo +memory > \
+                 /sys/fs/cgroup/cgroup.subtree_control'), and cgroup v1 has no memory.high"
             }
         }
     }

@@ -123,14 +123,14 @@ pub fn limits(
 pub struct Left {
     /// The file.
     pub file: PathBuf,
-    /// What was written to it.
+    /// The value that was written.
     pub value: String,
-    /// What has to be written to have back what was there.
+    /// The value to write to restore the old setting.
     pub was: String,
 }
 
-/// Gives what is attached limits that stay; a program that is killed on the way leaves none of
-/// them. Returned is what was set, in order.
+/// Sets limits that stay on a running process; if this program is killed in between, none of them
+/// stays. Returned is what was set, in order.
 ///
 /// # Errors
 /// Where there is no group for one of them, and what is refused.

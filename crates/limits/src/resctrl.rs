@@ -104,8 +104,8 @@ impl Partitions {
                 let living = strays.filter(|tid| fs.kernel().started(**tid).is_some()).count();
                 if living > 0 {
                     let sentence = format!(
-                        "process {pid}, {whose}, had {living} of its {} threads in another group, \
-                         with other settings than the intended ones",
+                        "{living} of the {} threads of process {pid}, {whose}, were in another \
+                         group, without the intended settings",
                         threads.len()
                     );
                     if !self.strays.contains(&sentence) {
@@ -115,7 +115,7 @@ impl Partitions {
             }
         };
         for (role, (group, inside)) in &groups {
-            outside(&tasks.processes(*role), &[inside], &format!("which belongs in {group}"));
+            outside(&tasks.processes(*role), &[inside], &format!("which belongs to {group}"));
         }
         let all: Vec<&BTreeSet<u32>> = groups.values().map(|(_, inside)| inside).collect();
         outside(&tasks.orphans(), &all, "which a task started and left running");
@@ -158,7 +158,7 @@ impl Isolation for Partitions {
     }
 }
 
-/// What was left in place.
+/// The settings that were kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Kept {
     /// The groups that were made, by role.
@@ -206,7 +206,7 @@ pub fn keep(
     Ok(Kept { groups, moved, settings, place })
 }
 
-/// Restores what a killed run has left behind, once no other process is changing resctrl.
+/// Restores the leftovers of a killed run, once no other process is changing resctrl.
 ///
 /// # Errors
 /// Where another process still does after `wait`, or something cannot be restored.
@@ -229,7 +229,7 @@ fn put_back(wait: Duration) -> Result<Vec<String>, Error> {
 
 fn said(restored: &Restored) -> Vec<String> {
     let others = |text: &String| {
-        format!("another program changed resctrl meanwhile, and it was left as it is: {text}")
+        format!("another program changed resctrl meanwhile, and its change was kept: {text}")
     };
     let left = restored.left.iter().map(others);
     left.chain(restored.notes.iter().chain(&restored.waiting).cloned()).collect()

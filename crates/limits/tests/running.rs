@@ -119,7 +119,7 @@ fn limits_that_differ_are_said() {
     };
     let limits = Limits { l3: Some("0x3".into()), ..Limits::default() };
     assert!(
-        notes(&limits).contains("they are in groups with different limits"),
+        notes(&limits).contains("the processes are in groups with different limits"),
         "{}",
         notes(&limits)
     );

@@ -5,13 +5,13 @@ use ringfence_system::attach::Refusal;
 /// Why something is not limited, or not watched.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for cannot be done, or not here.
+    /// The request cannot be fulfilled, or not on this machine.
     #[error("{0}")]
     Usage(String),
     /// It was tried and failed.
     #[error("{0}")]
     Failed(String),
-    /// The target does not exist, or is to be left alone.
+    /// The target does not exist, or must not be touched.
     #[error("{0}; nothing was changed")]
     Refused(#[from] Refusal),
     /// What resctrl refused.
@@ -20,7 +20,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether what was asked for is at fault, rather than the machine.
+    /// Whether the request is at fault, rather than the machine.
     pub fn is_usage(&self) -> bool {
         match self {
             Error::Usage(_) | Error::Refused(_) => true,

@@ -28,10 +28,10 @@ impl Limits {
     }
 }
 
-/// What is asked for, as resctrl takes it.
+/// The requested limits, as resctrl accepts them.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// It; what is not named is as it was.
+    /// The settings; everything else stays unchanged.
     pub schemata: Schemata,
     /// What should be known of it, a sentence each.
     pub notes: Vec<String>,

@@ -27,7 +27,8 @@ pub fn check_for(
     if !asked.is_none() && homes.iter().any(|(_, schemata)| *schemata != base) {
         let first = &homes[0].0;
         checked.notes.push(format!(
-            "they are in groups with different limits: a limit that is not named is that of {first}"
+            "the processes are in groups with different limits: any limit that you do not give is \
+             taken from {first}"
         ));
     }
     Ok((base, checked))

@@ -35,7 +35,7 @@ impl One {
 pub struct Targets(Vec<One>);
 
 impl Targets {
-    /// Finds those that are to be limited.
+    /// Finds the processes to limit.
     ///
     /// # Errors
     /// Where one is not there, or holds what the system or the way in depends on.

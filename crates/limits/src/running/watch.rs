@@ -15,9 +15,8 @@ use crate::running::targets::Targets;
 /// # Errors
 /// Where nothing is.
 pub fn missing(info: Option<&MonitoringInfo>) -> Result<Vec<String>, Error> {
-    let none = "not run, because resctrl monitors nothing here: there is no info/L3_MON, so the \
-                processor or the \
-                hypervisor above it shows no cache monitoring, or the kernel was started with \
+    let none = "not run, because resctrl has no monitoring here (info/L3_MON is missing): the \
+                processor or its hypervisor offers none, or the kernel was started with \
                 rdt=!cmt,!mbmtotal,!mbmlocal";
     let Some(info) = info else { return Err(Error::Usage(none.into())) };
     let features = [
@@ -61,7 +60,7 @@ impl Readings {
         Ok(Self(all))
     }
 
-    /// What was used since those before, so many seconds ago.
+    /// The usage since an earlier reading, `seconds` ago.
     pub fn used_since(&self, before: &Self, seconds: f64) -> Vec<Used> {
         let none = Vec::new();
         let of = |(group, now): (&GroupId, &Vec<Reading>)| {

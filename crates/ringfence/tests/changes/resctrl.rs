@@ -371,7 +371,7 @@ fn what_the_kernel_does_not_count_is_said() {
     let output = run(&tree, &watch);
     assert_eq!(output.code(), Some(2));
     assert!(
-        output.stderr.contains("not run, because resctrl monitors nothing here"),
+        output.stderr.contains("not run, because resctrl has no monitoring here"),
         "{}",
         output.stderr
     );

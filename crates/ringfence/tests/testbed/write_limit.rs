@@ -68,7 +68,7 @@ fn a_limit_of_writing_holds_by_version_2_and_nothing_is_left_of_it() {
         rest.split("== ").next().unwrap().to_owned()
     };
     let refused = part("not delegated").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(refused.contains("nor is io of cgroup v2 delegated"), "{output}");
+    assert!(refused.contains("io of cgroup v2 is not delegated"), "{output}");
     assert!(!refused.contains("/sys/fs/cgroup/ringfence-"), "{output}");
     let seen = part("seen");
     assert!(seen.contains(" wbps=1048576 ") && seen.contains("of 1 processes"), "{output}");
