@@ -43,7 +43,7 @@ pub struct Around {
     pub dir: Option<String>,
 }
 
-/// What was asked for, before parameters are filled in.
+/// The requested commands, before parameters are filled in.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// The commands: a, b, c.
@@ -142,7 +142,7 @@ pub fn cases(asked: &Asked) -> Result<Vec<Case>, String> {
     Ok(all)
 }
 
-/// More than can be told apart by two letters.
+/// The number of names of at most two letters.
 const MOST_ROLES: usize = 26 * 27;
 
 /// What the command in a place is called: `a` to `z`, then `aa`, `ab` and so on.
@@ -212,10 +212,9 @@ fn refuse_states_that_setup_switches(cases: &[Case]) -> Result<(), String> {
         };
         if let Some(other) = cases[..number].iter().find(same) {
             return Err(format!(
-                "'{}' and '{}' are the same command and differ in --setup alone, which is run for \
-                 both before the first run, since runs \
-                 are interleaved: build each into a place of its own, or switch by --prepare, \
-                 which is run before each run",
+                "'{}' and '{}' are the same command and differ only in --setup, but runs are \
+                 interleaved and both setups run before the first one: build each into its own \
+                 folder, or switch with --prepare, which runs before each run",
                 other.name, one.name
             ));
         }

@@ -16,13 +16,13 @@ use crate::shell::{Shell, needs_one};
 
 /// An answer.
 pub struct Done {
-    /// What was found.
+    /// The findings.
     pub findings: Findings,
     /// Why it ended early.
     pub trouble: Option<Trouble>,
 }
 
-/// Measures, and keeps what was measured in a folder.
+/// Measures, and stores the result in a folder.
 ///
 /// # Errors
 /// Where nothing was measured, or it cannot be kept.

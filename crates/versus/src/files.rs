@@ -1,4 +1,4 @@
-//! The folder of an answer, and the files that were asked for beside it.
+//! The folder of an answer, and the additional files that were requested.
 
 use std::fs;
 use std::io::Write;
@@ -62,7 +62,7 @@ fn trouble(error: DatasetError) -> Trouble {
 pub struct Files;
 
 impl Files {
-    /// What was found.
+    /// The file of the findings.
     pub const FINDINGS: &str = "versus.json";
     /// Every run.
     pub const RUNS: &str = "runs.parquet";
@@ -72,7 +72,7 @@ impl Files {
         dir.join(Self::FINDINGS).is_file() || dir.join(JOURNAL).is_file()
     }
 
-    /// What was found; where that was not kept, what the journal of runs says.
+    /// Reads the findings, or the journal of runs if there are none.
     ///
     /// # Errors
     /// One sentence where it cannot be read.
@@ -83,9 +83,8 @@ impl Files {
         }
         let text = text_file::read(&path, text_file::LONGEST)
             .map_err(|error| format!("{}: {error}", path.display()))?;
-        let mut findings: Findings = serde_json::from_str(&text).map_err(|error| {
-            format!("{}: {error}: restore it as it was written", path.display())
-        })?;
+        let mut findings: Findings = serde_json::from_str(&text)
+            .map_err(|error| format!("{}: {error}: restore the original", path.display()))?;
         // Without the runs, all but the outliers is known.
         if let Ok(runs) = Self::runs(dir, &findings) {
             findings.count_outliers(&runs);
@@ -93,7 +92,7 @@ impl Files {
         Ok(findings)
     }
 
-    /// Every run of what was found.
+    /// Every run of an answer.
     ///
     /// # Errors
     /// One sentence where they cannot be read.

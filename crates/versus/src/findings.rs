@@ -1,4 +1,4 @@
-//! What was found, as values: for text, exports, `--json` and the folder.
+//! The findings, as values: for text, exports, `--json` and the folder.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ impl Figure {
     }
 }
 
-/// What is said of a comparison, or of all.
+/// The verdict on a comparison, or on all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -61,7 +61,7 @@ pub enum Verdict {
     Faster,
     /// No change larger than the margin.
     NoChangeLargerThanMargin,
-    /// The interval bears none of these.
+    /// The interval supports none of these.
     Undecided,
     /// There is no interval.
     NotEstimable,
@@ -166,7 +166,7 @@ pub struct Findings {
     pub comparisons: Vec<Compared>,
     /// Warm-up; none where measuring ended before it was known.
     pub warm_up: Option<Warmed>,
-    /// What was said at first about what can be told.
+    /// The difference that was announced as detectable at the start.
     pub announced: Option<Announced>,
     /// What the rounds that were measured can tell, of the comparison that varies most.
     pub reached: Option<Power>,
@@ -182,7 +182,7 @@ pub struct Findings {
     pub seconds: f64,
 }
 
-/// What is known besides the runs.
+/// Facts other than the runs.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct About {
     /// As in [`Findings`].
@@ -233,7 +233,7 @@ pub fn findings(
         ended_early: measured.trouble.as_ref().map(|trouble| match trouble {
             Trouble::Interrupted => "interrupted".into(),
             Trouble::Usage(why) | Trouble::Failed(why) => why.clone(),
-            Trouble::OutOfTime => "the time was over before a run had ended".into(),
+            Trouble::OutOfTime => "the time ran out before a run ended".into(),
         }),
         rounds: runs.iter().map(|run| run.round).max().unwrap_or(0),
         seconds: measured.seconds,

@@ -33,7 +33,7 @@ pub enum Note<'a> {
     Announced(&'a Announced, &'a Settings),
 }
 
-/// The caller: shown how far measuring is, and asked for text.
+/// The caller, which shows progress and provides texts.
 pub trait Watch {
     /// Something is worth a line.
     fn note(&mut self, note: Note<'_>);
@@ -169,11 +169,11 @@ impl Host<'_> {
                 let itself = same_output::difference(&first, &second).map_err(io)?;
                 let text = match itself {
                     Some(found) => format!(
-                        "{a} prints something else each time, so that outputs cannot be compared: \
-                         {}; leave --same-output out",
+                        "the output of {a} changes from run to run, so outputs cannot be compared: \
+                         {}; leave out --same-output",
                         found.told("the first run", "the second run")
                     ),
-                    None => format!("{a} and {b} do not print the same: {}", found.told(a, b)),
+                    None => format!("{a} and {b} print different output: {}", found.told(a, b)),
                 };
                 return Err(Trouble::Failed(text));
             }
@@ -322,10 +322,10 @@ fn failed(what: &str, ran: &Ran, remedy: &str) -> Trouble {
     let how = match (ran.took.code, ran.took.signal) {
         (Some(code), _) => format!("ended with exit code {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => "ended, nobody knows how".into(),
+        (None, None) => "ended for an unknown reason".into(),
     };
     let said = tail(&ran.said);
-    let said = if said.is_empty() { String::new() } else { format!("; the last it said:\n{said}") };
+    let said = if said.is_empty() { String::new() } else { format!("; its last output:\n{said}") };
     Trouble::Failed(format!("{what} {how}{remedy}{said}"))
 }
 
@@ -343,7 +343,7 @@ fn tail(said: &str) -> String {
     last.join("\n")
 }
 
-/// Letters of a line of standard error that are told.
+/// Letters of a line of standard error that are reported.
 const LONGEST_LINE: usize = 400;
 
 // A folder that goes again.

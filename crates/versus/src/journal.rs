@@ -33,7 +33,7 @@ pub(crate) enum Entry {
     Run(Run),
     /// What is dropped as warm-up.
     WarmedUp(Warmed),
-    /// What was said to be told.
+    /// The difference that was announced as detectable.
     Announced(Announced),
     /// For each comparison, the level of its interval from here on; of one command alone, that of
     /// its time.
@@ -42,7 +42,7 @@ pub(crate) enum Entry {
     NotCounted(String),
 }
 
-/// The journal of a measurement under way.
+/// The journal of a running measurement.
 pub(crate) struct Journal(File);
 
 impl Journal {
@@ -84,8 +84,8 @@ pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
     let mut entries = lines.by_ref().map_while(|line| serde_json::from_slice::<Entry>(&line).ok());
     let Some(Entry::Begun { version: VERSION, mut about, cases, settings }) = entries.next() else {
         return Err(failed(format!(
-            "its first line does not begin a journal of version {VERSION}; what was measured there \
-             is lost, or is of another version of this program"
+            "its first line is not that of a journal of version {VERSION}: the file is damaged, or \
+             another version of this program wrote it"
         )));
     };
     let levels = vec![settings.confidence; comparisons(&groups(&cases)).len().max(1)];
@@ -119,8 +119,11 @@ pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
     // Behind a line that was cut in two there is none, and after a crash zeros.
     let more = !makes_sense || lines.any(|line| line.iter().any(|byte| *byte != 0));
     measured.trouble = Some(Trouble::Failed(match more {
-        false => "it was killed, could not be kept, or still runs".into(),
-        true => format!("line {} of {JOURNAL} is damaged, and what follows is left out", read + 1),
+        false => "it was killed, could not be saved, or still runs".into(),
+        true => format!(
+            "line {} of {JOURNAL} is damaged; it and the lines after it are ignored",
+            read + 1
+        ),
     }));
     if let Some(warmed) = measured.warmed {
         measured.runs.iter_mut().for_each(|run| run.warm_up = run.round <= warmed.dropped);

@@ -35,7 +35,7 @@ pub enum Output {
     Pipe,
     /// To where this program's goes; standard error, too.
     Inherit,
-    /// To a file, which each run writes anew.
+    /// To a file, which each run overwrites.
     File(PathBuf),
 }
 
@@ -58,7 +58,7 @@ impl Output {
     }
 }
 
-/// A command that is to be run.
+/// A command to run.
 pub struct What<'a> {
     /// The program and its arguments.
     pub words: Vec<String>,
@@ -97,7 +97,7 @@ pub fn timed(what: &What, stop: &Arc<AtomicBool>, until: Option<Instant>) -> Res
 pub fn around(what: &What, stop: &Arc<AtomicBool>) -> Result<Ran, Trouble> {
     // A file, not a pipe: a process that keeps running may write there when no process reads any
     // more.
-    let said = memory_file().map_err(|error| failed("making a file in memory", &error))?;
+    let said = memory_file().map_err(|error| failed("creating a file in memory", &error))?;
     let mut ran = launch(what, Some(&said), false, stop, None)?;
     if !ran.took.succeeded() {
         ran.said = read_back(said);
@@ -131,7 +131,7 @@ fn launch(
 ) -> Result<Ran, Trouble> {
     let io = |tried: &'static str| move |error: io::Error| failed(tried, &error);
     let inherit = *what.output == Output::Inherit;
-    let (mut ours, theirs) = UnixStream::pair().map_err(io("making a pair of sockets"))?;
+    let (mut ours, theirs) = UnixStream::pair().map_err(io("creating a pair of sockets"))?;
     let mut launcher = Command::new("/proc/self/exe");
     launcher.arg0("ringfence-run").arg(LAUNCHER);
     launcher.stdin(Stdio::from(OwnedFd::from(theirs)));
@@ -158,14 +158,13 @@ fn launch(
         environment: what.environment.clone(),
         count,
     };
-    let mut running =
-        Running(launcher.spawn().map_err(io("starting a process of this program"))?, true);
+    let mut running = Running(launcher.spawn().map_err(io("starting the launcher process"))?, true);
     // Its end of the socket, which would keep this one open.
     drop(launcher);
     let text = serde_json::to_vec(&order).map_err(|error| Trouble::Failed(error.to_string()))?;
     let sent =
         ours.write_all(&(text.len() as u64).to_le_bytes()).and_then(|()| ours.write_all(&text));
-    sent.map_err(io("telling a process of this program what to run"))
+    sent.map_err(io("sending the command to the launcher process"))
         .map_err(|trouble| unless_stopped(trouble, stop))?;
     let reply = match listen(&mut ours, stop, until) {
         Err(end @ (Trouble::Interrupted | Trouble::OutOfTime)) => {
@@ -184,8 +183,8 @@ fn launch(
         Err(_) => {
             let words = what.words.join(" ");
             let text = format!(
-                "the process that ran '{words}' ended without saying how; if somebody killed it, \
-                 run this again"
+                "the launcher process of '{words}' ended without a result; if it was killed, run \
+                 this again"
             );
             Err(unless_stopped(Trouble::Failed(text), stop))
         }

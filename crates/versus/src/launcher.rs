@@ -49,7 +49,7 @@ pub struct Order {
     pub dir: Option<PathBuf>,
     /// Its standard output is read, and thrown away.
     pub drain: bool,
-    /// Its standard error is left to it. Otherwise the end of it is kept.
+    /// Whether its standard error is passed through. Otherwise the end of it is kept.
     pub loud: bool,
     /// Variables of its environment.
     pub environment: Vec<(String, String)>,
@@ -66,7 +66,7 @@ pub enum Reply {
         took: Took,
         /// The end of its standard error, where it did not end well.
         said: String,
-        /// Why nothing was counted, where that was asked for.
+        /// Why nothing was counted, if counts were requested.
         not_counted: Option<String>,
     },
     /// It could not be started, or not be waited for.
@@ -184,7 +184,7 @@ fn timed(order: &Order) -> Tried<Reply> {
     )?;
     let (instructions, cycles, not_counted) = match counters {
         None => (None, None, None),
-        Some(Err(error)) => (None, None, Some(format!("perf_event_open says: {error}"))),
+        Some(Err(error)) => (None, None, Some(format!("perf_event_open failed: {error}"))),
         Some(Ok([mut instructions, mut cycles])) => {
             (instructions.read().ok(), cycles.read().ok(), None)
         }

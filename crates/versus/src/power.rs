@@ -1,20 +1,20 @@
-//! Which difference can be told: from how much log-ratios vary, and how many there will be.
+//! The detectable difference, from the spread and the number of log-ratios.
 
 use ringfence_analysis::estimate::Interval;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
-/// The chance with which a difference of the size that is announced is told.
+/// The probability with which a difference of the announced size is detected.
 pub const CHANCE: f64 = 0.9;
 
 // A few rounds know their spread badly. The upper end of what it may be, which it exceeds in one of
 // five cases.
 const CAUTION: f64 = 0.2;
 
-/// What so many rounds can tell.
+/// What a number of rounds can detect.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Power {
-    /// The least difference that is told with a chance of [`CHANCE`]: 0.012 is 1.2 %.
+    /// The least difference that is detected with a probability of [`CHANCE`]: 0.012 is 1.2 %.
     pub difference: f64,
     /// Rounds that this is about.
     pub rounds: u32,
@@ -31,8 +31,8 @@ pub fn cautious(spread: f64, rounds: u32) -> f64 {
     spread * (freedom / low).sqrt()
 }
 
-/// The least difference that so many rounds tell: how far the truth must be from no difference, or
-/// from a limit, for the interval to lie wholly to one side of it.
+/// The least difference that a number of rounds detects: how far the truth must be from no
+/// difference, or from a limit, for the interval to lie wholly to one side of it.
 pub fn of(spread: f64, rounds: u32, level: f64, slack: f64) -> Power {
     let standard = quantile(rounds, 0.5 + level / 2.0) + quantile(rounds, CHANCE);
     let difference = (standard / f64::from(rounds.max(2)).sqrt() * spread + slack).exp_m1();

@@ -1,4 +1,4 @@
-//! What is asked.
+//! The question.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::run::Took;
 use crate::session::Settings;
 use crate::shell::Shell;
 
-/// What is asked.
+/// The question.
 #[derive(Debug)]
 pub struct Question {
     /// The commands, with what is run around each.
@@ -28,7 +28,7 @@ pub struct Question {
     pub same_output: bool,
     /// What the run is called.
     pub label: Option<String>,
-    /// Files to write besides.
+    /// Additional files to write.
     pub exports: Vec<(PathBuf, Export)>,
     /// The unit of tables; absent: the one that fits.
     pub unit: Option<Unit>,

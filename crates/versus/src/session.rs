@@ -1,4 +1,4 @@
-//! Measuring, round by round: warm-up, what can be told, looks, and when to stop.
+//! Measuring, round by round: warm-up, the detectable difference, looks, and when to stop.
 //!
 //! It sees commands only through [`Bench`], so that everything is tested on made series.
 
@@ -14,7 +14,7 @@ use crate::warm_up::{self, WarmUp};
 /// Rounds after which looks are planned, unless they take a quarter of the time.
 pub const PILOT: u32 = 8;
 
-/// It is said what can be told after this part of the time.
+/// The detectable difference is announced after this part of the time.
 const LOOKED_ON: f64 = 20.0;
 
 // A round that has not ended at so many times the time that was given is ended.
@@ -36,20 +36,20 @@ pub struct Settings {
     pub budget: Option<f64>,
     /// A change up to this does not matter.
     pub margin: f64,
-    /// An effect is to be known to this, where there is no budget.
+    /// The precision to reach, where there is no budget.
     pub precision: f64,
     /// All intervals of all comparisons hold together as often as this.
     pub confidence: f64,
     /// Time for all rounds, s; none: [`TIME_S`], for one command alone [`TIME_ALONE_S`], or as long
     /// as [`LEAST`] rounds take.
     pub time_s: Option<f64>,
-    /// Exactly so many rounds.
+    /// The exact number of rounds.
     pub runs: Option<u32>,
-    /// At least so many.
+    /// The least number of rounds.
     pub min_runs: Option<u32>,
-    /// At most so many.
+    /// The most rounds.
     pub max_runs: Option<u32>,
-    /// So many rounds are warm-up; none: that is measured.
+    /// The number of warm-up rounds; none: it is measured.
     pub warm_up: Option<u32>,
     /// Seed for everything that is random.
     pub seed: u64,
@@ -95,16 +95,16 @@ pub trait Bench {
     fn made(&mut self, _run: &Run) {}
     /// Time since measuring began, s.
     fn elapsed(&self) -> f64;
-    /// What can be said meanwhile.
+    /// Receives a message during the measurement.
     fn say(&mut self, said: Said);
 }
 
-/// What is said while it is measured.
+/// A message during the measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
-    /// So many rounds were dropped.
+    /// Warm-up is over, and its rounds are dropped.
     WarmedUp(Warmed),
-    /// What will be told.
+    /// The detectable difference.
     Announced(Announced),
     /// For each comparison, the level of its interval if measuring ended now; of one command alone,
     /// that of its time.
@@ -118,7 +118,7 @@ pub enum Said {
 pub enum Trouble {
     /// By a signal.
     Interrupted,
-    /// What was asked for cannot be done.
+    /// The request cannot be fulfilled.
     Usage(String),
     /// It failed.
     Failed(String),
@@ -139,7 +139,7 @@ pub struct Warmed {
     pub unknown: bool,
 }
 
-/// What was said at first about what can be told.
+/// The detectable difference that was announced at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Announced {
     /// Of the comparison that varies most.
@@ -158,7 +158,7 @@ pub struct Measured {
     pub runs: Vec<Run>,
     /// Warm-up.
     pub warmed: Option<Warmed>,
-    /// What was said to be told.
+    /// The difference that was announced as detectable.
     pub announced: Option<Announced>,
     /// For each comparison, the level of its interval; of one command alone, that of its time.
     pub levels: Vec<f64>,
@@ -176,7 +176,7 @@ pub fn comparisons(groups: &[Vec<usize>]) -> Vec<Comparison> {
     groups.iter().flat_map(|group| group[1..].iter().map(|other| (group[0], *other))).collect()
 }
 
-/// Measures; whatever ends it, what was measured is there.
+/// Measures; returns what was measured, whatever ended it.
 pub fn measure(
     groups: &[Vec<usize>],
     shell: bool,
@@ -336,7 +336,7 @@ impl<'a> Session<'a> {
         match trouble {
             // Before there is a figure.
             Trouble::OutOfTime if self.round <= self.fewest() => Trouble::Usage(format!(
-                "{} run{} of each command had not ended after {time} s, and a figure takes at \
+                "{} run{} of each command did not finish within {time} s, and a figure needs at \
                  least {} of each: give more than --time {}s",
                 self.round,
                 if self.round == 1 { "" } else { "s" },
@@ -358,8 +358,8 @@ impl<'a> Session<'a> {
         // A tenth for what varies.
         let enough = least * round * 1.1;
         Err(Trouble::Usage(format!(
-            "one run of each command took {round:.1} s with what is run around it, and a figure \
-             takes at least {least} of each: give --time {}s",
+            "one run of each command took {round:.1} s with its preparations, and a figure needs \
+             at least {least} of each: give --time {}s",
             enough.ceil()
         )))
     }

@@ -11,7 +11,7 @@ pub enum Shell {
     Program(Vec<String>),
 }
 
-/// What is asked for.
+/// The requested shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     /// None where no command needs one, `sh` otherwise.

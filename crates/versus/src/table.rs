@@ -80,12 +80,12 @@ pub fn parameters(case: &Case) -> String {
 /// # Errors
 /// One sentence where it cannot be read.
 pub fn read(path: &Path, commands: &[Measure]) -> Result<Vec<Run>, String> {
-    let wrong = |why: String| format!("{}: {why}: restore it as it was written", path.display());
+    let wrong = |why: String| format!("{}: {why}: restore the original", path.display());
     if let Err(error) = path.metadata() {
         return Err(wrong(error.to_string()));
     }
-    let columns = table::read(path, &COLUMNS)
-        .map_err(|error| format!("{error}: restore it as it was written"))?;
+    let columns =
+        table::read(path, &COLUMNS).map_err(|error| format!("{error}: restore the original"))?;
     let rows = Rows(columns);
     let known: Vec<_> =
         commands.iter().map(|one| (one.case.role.clone(), parameters(&one.case))).collect();
@@ -101,7 +101,7 @@ pub fn read(path: &Path, commands: &[Measure]) -> Result<Vec<Run>, String> {
     };
     let run = |row: usize| {
         let wrong = |why: &str| wrong(format!("row {} {why}", row + 1));
-        let slot = slot(row).ok_or_else(|| wrong("is of no command of the answer"))?;
+        let slot = slot(row).ok_or_else(|| wrong("belongs to no command of the answer"))?;
         rows.run(slot, row).ok_or_else(|| wrong("lacks a value"))
     };
     (0..roles.len()).map(run).collect()

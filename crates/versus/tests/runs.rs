@@ -75,7 +75,10 @@ fn every_run_comes_back() {
     let mut other = found.clone();
     other.commands.pop();
     let refused = Files::runs(dir.path(), &other).unwrap_err();
-    assert!(refused.contains("row 2 is of no command of the answer: restore it"), "{refused}");
+    assert!(
+        refused.contains("row 2 belongs to no command of the answer: restore the original"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn what_is_damaged_or_gone_is_said() {
     table::write(&path, &found, &commands(), &runs()).unwrap();
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-    assert!(Files::runs(dir.path(), &found).unwrap_err().contains("restore it as it was written"));
+    assert!(Files::runs(dir.path(), &found).unwrap_err().contains("restore the original"));
 }
 
 #[test]

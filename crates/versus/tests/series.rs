@@ -281,7 +281,7 @@ fn a_time_below_a_figure_is_refused_with_one_that_is_enough() {
     let endless = trouble(30.0, 10.0);
     let Some(Trouble::Usage(why)) = &endless.trouble else { panic!("{endless:?}") };
     assert!(
-        why.contains("had not ended after 10 s") && why.contains("more than --time 40s"),
+        why.contains("did not finish within 10 s") && why.contains("more than --time 40s"),
         "{why}"
     );
     assert!(endless.seconds <= 10.0, "{}", endless.seconds);

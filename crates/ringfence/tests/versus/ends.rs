@@ -94,7 +94,7 @@ fn a_given_time_is_a_budget_whatever_the_number_of_runs() {
     let late = run(5, "late");
     assert_eq!(late.code(), Some(1), "{}", late.stderr);
     assert!(
-        late.stdout.contains("Ended early: the time was over before a run had ended"),
+        late.stdout.contains("Ended early: the time ran out before a run ended"),
         "{}",
         late.stdout
     );
@@ -333,7 +333,7 @@ fn a_run_that_does_not_end_in_the_time_is_ended() {
     let folder = Folder::new();
     let out = versus(&folder, &["sleep 600", "true", "--time", "1s", "--out", "none"]);
     assert_eq!(out.code(), Some(2), "{}{}", out.stdout, out.stderr);
-    assert!(out.stderr.contains("had not ended after 1 s"), "{}", out.stderr);
+    assert!(out.stderr.contains("did not finish within 1 s"), "{}", out.stderr);
     assert!(folder.entries().is_empty());
 }
 

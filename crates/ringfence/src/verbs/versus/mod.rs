@@ -150,7 +150,7 @@ fn failure(trouble: Trouble) -> Failure {
         Trouble::Interrupted => Failure::Failed("interrupted".into()),
         Trouble::Usage(why) => Failure::Usage(why),
         Trouble::Failed(why) => Failure::Failed(why),
-        Trouble::OutOfTime => Failure::Failed("the time was over before a run had ended".into()),
+        Trouble::OutOfTime => Failure::Failed("the time ran out before a run ended".into()),
     }
 }
 
