@@ -24,7 +24,7 @@ impl Budget {
         }
     }
 
-    /// Whether it is held against the quantity as it is, and not against what that is alone.
+    /// Whether it limits the quantity itself, and not its ratio to the quantity alone.
     pub fn is_absolute(&self) -> bool {
         matches!(self, Self::AtMost(..))
     }

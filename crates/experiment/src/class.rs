@@ -1,4 +1,4 @@
-//! How close two CPUs are, told from a ping-pong between them rather than from what sysfs says.
+//! How close two CPUs are, from a ping-pong between them rather than from sysfs.
 
 use std::fmt;
 

@@ -8,8 +8,8 @@ pub enum Ended {
     Complete,
     /// At a look, since everything was known as precisely as asked.
     Precise,
-    /// The time for it was spent: no other trial fits into it, or the one under way exceeded it by
-    /// more than a trial takes. Datasets written before it was called so say `budget`.
+    /// The time ran out: no other trial fits into it, or the last one exceeded it by more than the
+    /// length of a trial. Datasets written before it was called so say `budget`.
     #[serde(alias = "budget")]
     Time,
     /// An end was requested.

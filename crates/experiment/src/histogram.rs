@@ -20,7 +20,7 @@ pub struct Grid {
     bits: u32,
 }
 
-/// What takes as long as this is not told apart from what takes longer, ns: 16.1 s.
+/// Latencies of this and more are not distinguished, ns: 16.1 s.
 pub const LONGEST: u64 = 15 << 30;
 
 impl Grid {
@@ -31,7 +31,7 @@ impl Grid {
     /// of histograms.
     pub const EIGHTHS: Self = Self { bits: 3 };
 
-    /// The grid that divides a power of two into so many parts; `None` where no such grid was used.
+    /// The grid that divides a power of two into `parts` parts; `None` if there is no such grid.
     pub fn of_parts(parts: u32) -> Option<Self> {
         [Self::FINE, Self::EIGHTHS].into_iter().find(|grid| grid.parts() == parts)
     }
@@ -229,7 +229,7 @@ impl<'de> Visitor<'de> for Either {
                     let parts = map.next_value()?;
                     let unknown = || {
                         A::Error::custom(format!(
-                            "nobody counts in {parts} parts of a power of two"
+                            "no grid divides a power of two into {parts} parts"
                         ))
                     };
                     grid = Some(Grid::of_parts(parts).ok_or_else(unknown)?);

@@ -14,9 +14,9 @@ pub fn improve(message: &str) -> String {
     if message.starts_with("unknown variant") {
         format!("'{word}' is not one of {listed}{near}")
     } else if message.starts_with("unknown field") && known.is_empty() {
-        format!("'{word}' is not known here; nothing can be set")
+        format!("there is no '{word}' here, and nothing can be set")
     } else if message.starts_with("unknown field") {
-        format!("'{word}' is not known here; what can be set is {listed}{near}")
+        format!("there is no '{word}' here, only {listed}{near}")
     } else if message.starts_with("missing field") {
         format!("'{word}' is missing: give it")
     } else {
@@ -88,17 +88,16 @@ mod tests {
     #[test]
     fn the_nearest_word_is_offered_where_there_is_one() {
         let message = "unknown field `blok`, expected one of `block`, `batch`";
-        let told =
-            "'blok' is not known here; what can be set is block, batch; did you mean 'block'?";
+        let told = "there is no 'blok' here, only block, batch; did you mean 'block'?";
         assert_eq!(improve(message), told);
         for (message, told) in [
             (
                 "unknown field `zzz`, expected `block` or `batch`",
-                "'zzz' is not known here; what can be set is block, batch",
+                "there is no 'zzz' here, only block, batch",
             ),
             (
                 "unknown field `zzz`, there are no fields",
-                "'zzz' is not known here; nothing can be set",
+                "there is no 'zzz' here, and nothing can be set",
             ),
             (
                 "unknown variant `noone`, expected `none` or `x`",

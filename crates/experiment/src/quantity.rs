@@ -35,7 +35,7 @@ impl Quantile {
         }
     }
 
-    /// Of so many latencies, one is longer.
+    /// The number of latencies of which one is longer.
     pub fn one_in(self) -> u64 {
         match self {
             Self::P50 => 2,
@@ -113,7 +113,7 @@ impl Quantity {
         }
     }
 
-    /// Whether it is what is compared where nothing else is asked for.
+    /// Whether it is the default quantity.
     pub fn is_mean(&self) -> bool {
         *self == Self::Mean
     }
@@ -136,7 +136,10 @@ impl std::str::FromStr for Quantity {
         known.map(Self::Quantile).ok_or_else(|| {
             let near = nearest::nearest(text, &Self::NAMES);
             let near = near.map_or(String::new(), |near| format!(" (did you mean '{near}'?)"));
-            format!("'{text}' is not a quantity{near}; there are: {}", Self::NAMES.join(", "))
+            format!(
+                "'{text}' is not a quantity{near}; the quantities are: {}",
+                Self::NAMES.join(", ")
+            )
         })
     }
 }

@@ -9,7 +9,7 @@ use crate::class::Class;
 use crate::histogram::Histogram;
 use crate::stretch::Stretch;
 
-/// A window that lasted longer than so many times what was asked for is in no figure.
+/// A window that lasted longer than this many times the requested length is in no figure.
 ///
 /// A slowdown compares two windows that lie side by side and are about as long as each other: what
 /// drifts then hits both alike, and each counts for as much as any other in its trial's sum. A
@@ -17,7 +17,7 @@ use crate::stretch::Stretch;
 /// two; that much the estimates bear.
 pub const LONGEST_WINDOW: u32 = 3;
 
-/// A window that is late by no more than this stands however short it was meant to be: a few turns
+/// A window that is late by no more than this counts, however short it was meant to be: a few turns
 /// of a busy scheduler, and far less than the seconds in which machines drift.
 pub const SLIGHTLY_LATE: Duration = Duration::from_millis(20);
 
@@ -67,7 +67,7 @@ pub struct Sample {
     pub instructions: Option<u64>,
     /// Last-level cache misses, where there are counters.
     pub llc_misses: Option<u64>,
-    /// How much longer than asked for the window was open because its ends came late, ns: the
+    /// How much longer than requested the window was open because its ends came late, ns: the
     /// program that measures was kept from running. Time in which a window is held open for a task
     /// that has reported nothing is not late. The same for all tasks of a window; absent where a
     /// run's own length is the window's, and in older datasets.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Grid;
 
-/// What tells hits from misses, measured before anything else runs.
+/// The latencies that distinguish hits from misses, measured before anything else runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
     /// What reading the clock twice takes with nothing in between, ns, the median: every latency

@@ -1,5 +1,5 @@
-//! What a disk and the page cache did while a task was measured that works beside, or as, one that
-//! uses a disk.
+//! The activity of a disk and the page cache while a task was measured that uses a disk, or runs
+//! next to one that does.
 
 use serde::{Deserialize, Serialize};
 

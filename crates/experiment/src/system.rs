@@ -35,7 +35,7 @@ impl SystemSetting {
             }
             SystemSetting::DirtyBackground => match value.parse::<Bytes>() {
                 Ok(bytes) if bytes >= Bytes::mib(1) => None,
-                Ok(bytes) => Some(format!("{bytes} is too little: give 1MiB at least")),
+                Ok(bytes) => Some(format!("{bytes} is too little: give at least 1MiB")),
                 Err(error) => Some(error.to_string()),
             },
             SystemSetting::Scheduler(_) | SystemSetting::Requests(_) => None,
@@ -53,7 +53,7 @@ impl fmt::Display for SystemSetting {
     }
 }
 
-/// Why a text is no such setting.
+/// Why a text is not such a setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is not a setting that an arm may change: write DISK/scheduler, DISK/nr_requests or \
@@ -121,7 +121,7 @@ mod tests {
             ("a/scheduler", "none\nbfq", "name of a scheduler"),
             ("a/nr_requests", "3", "from 4 to 65535"),
             ("a/nr_requests", "many", "from 4 to 65535"),
-            ("vm.dirty_background_bytes", "0", "1MiB at least"),
+            ("vm.dirty_background_bytes", "0", "at least 1MiB"),
             ("vm.dirty_background_bytes", "much", "much"),
         ] {
             assert!(

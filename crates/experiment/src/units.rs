@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringfence_machine::units::Bytes;
 
-/// Why a text is no such quantity.
+/// Why a text is not such a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not {what}, such as {example}")]
 pub struct ParseUnitError {

@@ -1,5 +1,4 @@
-//! What should be known before any figure is read: a sentence that begins like this stands at the
-//! top.
+//! A warning to read before any figure: a sentence that starts like this is printed first.
 
 /// How a warning begins.
 pub const WARNING: &str = "WARNING: ";

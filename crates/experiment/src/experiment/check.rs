@@ -115,8 +115,8 @@ impl Experiment {
         }
         if role.placement.is_some() && role.name == self.metric {
             return Some(format!(
-                "role '{}': placement says where a role runs relative to the metric's, which \
-                 is this one: leave it out",
+                "role '{}': placement is relative to the metric's role, which is this one: leave \
+                 it out",
                 role.name
             ));
         }
@@ -148,7 +148,7 @@ impl Experiment {
             return Some(format!("decide: '{arm}' is not {what}{}", hint(arm, arms)));
         }
         if decide.arm.as_slice().is_empty() {
-            return Some(format!("decide: arm names none: name {what}, or leave decide out"));
+            return Some(format!("decide: arm is empty: name {what}, or leave out decide"));
         }
         if decide.budget(self.measure.quantity).is_none() {
             return Some("decide: give one limit, slowdown = \"5%\" or at_most = \"5ms\"".into());
@@ -200,8 +200,8 @@ fn between_problem(arm: &Arm, arms: &[&str]) -> Option<String> {
         || [&arm.name].into_iter().chain(&arm.baseline).any(|own| own == between)
     {
         return Some(format!(
-            "arm '{}': between names a third arm, whose window lies between this arm's \
-             and its baseline's",
+            "arm '{}': between must name a third arm, whose window lies between this arm's and its \
+             baseline's",
             arm.name
         ));
     }
@@ -230,7 +230,7 @@ fn baseline_problem(arm: &Arm, arms: &[&str]) -> Option<String> {
 impl Measure {
     fn problem(&self) -> Option<String> {
         match self.looks.first() {
-            None => return Some("looks names no number of trials: give one".into()),
+            None => return Some("looks is empty: give a number of trials".into()),
             Some(first) if *first < 2 => {
                 return Some(
                     format!("a measurement of {first} trials: give at least 2")
@@ -247,7 +247,7 @@ impl Measure {
             Some(_) => {}
         }
         if self.looks.last().is_some_and(|last| *last > 100_000) {
-            return Some("there can be 100000 trials at most".into());
+            return Some("at most 100000 trials are possible".into());
         }
         if self.rounds == 0 {
             return Some("0 rounds measure nothing: use at least 1".into());
@@ -265,10 +265,10 @@ impl Measure {
             return Some(problem);
         }
         if self.isolation_settle > Span::ms(600_000) {
-            return Some("isolation can be given 10min at most to settle".into());
+            return Some("isolation: settle can be at most 10min".into());
         }
         if self.settle > Span::ms(600_000) || self.probe > Span::ms(10_000) {
-            return Some("settle can be 10min at most, and probe 10s".into());
+            return Some("settle can be at most 10min, and probe at most 10s".into());
         }
         if !(0.5..1.0).contains(&self.confidence.0) {
             return Some(format!(

@@ -7,7 +7,7 @@ use crate::budget::Budget;
 use crate::quantity::Quantity;
 use crate::units::{Share, Span};
 
-/// A limit, and the arms that are held against it.
+/// A limit, and the arms that are compared with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decide {
@@ -23,7 +23,7 @@ pub struct Decide {
 }
 
 impl Decide {
-    /// An arm held against a budget, of the quantity that the experiment is about.
+    /// An arm with a budget, for the quantity that the experiment is about.
     pub fn of(arm: &str, budget: Budget) -> Self {
         let (slowdown, at_most) = match budget {
             Budget::Slowdown(share) => (Some(share), None),
@@ -32,7 +32,7 @@ impl Decide {
         Self { arm: OneOrMany::One(arm.into()), slowdown, at_most }
     }
 
-    /// Several arms, each held against a budget by itself.
+    /// Several arms, each compared with the budget separately.
     pub fn of_each(arms: &[String], budget: Budget) -> Self {
         match arms {
             [arm] => Self::of(arm, budget),

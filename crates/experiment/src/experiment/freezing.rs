@@ -92,8 +92,8 @@ impl Freezing {
     // For what comes late.
     const MARGIN: Duration = Duration::from_millis(5);
 
-    /// The least that a window with it paused and one beside it take together, with what must pass
-    /// before each.
+    /// The least time for a window with it paused and one with it running, with the waits before
+    /// each.
     pub fn pair(&self, window: Duration) -> Duration {
         let paused = Self::AFTER_FREEZE + window;
         (paused + Self::AFTER_THAW + window).max(paused.div_f64(self.share.0.clamp(0.001, 1.0)))
@@ -108,13 +108,13 @@ impl Freezing {
     pub(super) fn problem(&self) -> Option<String> {
         if self.longest < Span::ms(20) || self.longest > Span::ms(10_000) {
             return Some(format!(
-                "a longest pause of {} (--longest-freeze) is not between 20ms and 10s",
+                "the longest pause, {} (--longest-freeze), is not between 20ms and 10s",
                 self.longest
             ));
         }
         if !(0.001..=0.9).contains(&self.share.0) {
             return Some(format!(
-                "a paused share of {} (--frozen-share) is not between 0.1% and 90%",
+                "the paused share, {} (--frozen-share), is not between 0.1% and 90%",
                 self.share
             ));
         }

@@ -43,7 +43,7 @@ fn memory_high(arm: &Arm) -> Option<String> {
             Some(format!("memory_high names '{name}', which it does not run"))
         }
         bytes if *bytes < LEAST_MEMORY => Some(format!(
-            "memory_high: {bytes} for '{name}' is too little: give {LEAST_MEMORY} at least"
+            "memory_high: {bytes} for '{name}' is too little: give at least {LEAST_MEMORY}"
         )),
         _ => None,
     })
@@ -93,7 +93,7 @@ fn disk_write(arm: &Arm) -> Option<String> {
             Some(format!("disk_write names '{name}', which it does not run"))
         }
         rate if *rate < LEAST => Some(format!(
-            "disk_write: {rate} for '{name}' is too little to measure: give {LEAST} at least"
+            "disk_write: {rate} for '{name}' is too little to measure: give at least {LEAST}"
         )),
         _ => None,
     })
@@ -162,7 +162,7 @@ mod tests {
         };
         assert_eq!((with("victim", "256KiB/s"), with("victim", "5GiB/s")), (None, None));
         assert!(with("aggressor", "5MiB/s").unwrap().contains("does not run"));
-        assert!(with("victim", "255KiB/s").unwrap().contains("give 256KiB/s at least"));
+        assert!(with("victim", "255KiB/s").unwrap().contains("give at least 256KiB/s"));
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         assert!(with("aggressor", 10, "1MiB").unwrap().contains("does not run"));
         assert!(with("victim", 0, "1MiB").unwrap().contains("between 1 and 1000"));
         assert!(with("victim", 1001, "1MiB").unwrap().contains("between 1 and 1000"));
-        assert!(with("victim", 10, "1000KiB").unwrap().contains("give 1MiB at least"));
+        assert!(with("victim", 10, "1000KiB").unwrap().contains("give at least 1MiB"));
         let mut stranger = Arm::new("a", &["victim"], None);
         stranger.memory_high.insert("aggressor".into(), Bytes::mib(8));
         assert!(problem(&stranger).unwrap().contains("memory_high names 'aggressor'"));

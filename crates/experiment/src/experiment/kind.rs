@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// What a durable write costs: of `survey`.
     SurveyCost,
-    /// A victim beside writers: of `survey`.
+    /// A victim next to writers: of `survey`.
     SurveyBeside {
         /// The victim, by name.
         victim: String,
         /// Whether all writers are held to one rate.
         paced: bool,
     },
-    /// Commits to files, alone or beside writers: of `survey`.
+    /// Commits to files, alone or next to writers: of `survey`.
     SurveyFiles,
     /// Whether a lever is needed: of `prove`. It was called `prove-look` once.
     #[serde(alias = "prove-look")]
@@ -32,9 +32,9 @@ pub enum Kind {
     PairScreen,
     /// The present and the advised pairs, on fresh trials: of `pair`.
     PairConfirmation,
-    /// What each way to make a store durable costs: of `tune`.
+    /// The cost of each method to make a store durable: of `tune`.
     TuneCosts,
-    /// The chosen way against a fixed rule, on fresh trials: of `tune`.
+    /// The chosen method against a fixed rule, on fresh trials: of `tune`.
     TuneConfirmation,
     /// A victim's rate over the footprint of a polluter.
     Sensitivity,
@@ -53,8 +53,8 @@ impl Kind {
         }
     }
 
-    /// The kind that a name told before experiments said theirs: of datasets and saved files of
-    /// version 0.1.
+    /// The kind that follows from a name, for experiments that do not state their kind: of datasets
+    /// and saved files of version 0.1.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "cost" => Self::SurveyCost,

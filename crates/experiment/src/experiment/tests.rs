@@ -61,7 +61,7 @@ fn one_arm_is_held_against_a_limit_or_several() {
         assert_eq!(Experiment::parse(&experiment.to_toml()).unwrap(), experiment);
     }
     for (arms, said) in
-        [("['beside', 'alone']", "'alone' is not an arm with a baseline"), ("[]", "arm names none")]
+        [("['beside', 'alone']", "'alone' is not an arm with a baseline"), ("[]", "arm is empty")]
     {
         let refused = decide(arms).unwrap_err().to_string();
         assert!(refused.contains(said), "{refused}");
@@ -111,7 +111,7 @@ fn every_mistake_gets_one_sentence() {
         ("metric = \"victim\"", "metric = \"vctim\"", "did you mean 'victim'"),
         ("metric = \"victim\"", "metrik = \"victim\"", "did you mean 'metric'"),
         ("[measure]", "[mesure]", "did you mean 'measure'"),
-        ("looks = [10, 20]", "looks = []", "names no number of trials"),
+        ("looks = [10, 20]", "looks = []", "looks is empty"),
         ("looks = [10, 20]", "looks = [20, 10]", "larger than the one before"),
         ("looks = [10, 20]", "looks = [10, 20]\nrounds = 0", "0 rounds"),
         ("time = \"60s\"", "time = \"soon\"", "'soon' is not a duration"),

@@ -24,7 +24,7 @@ struct Core {
     package: Option<u32>,
 }
 
-/// A way to place all roles.
+/// A placement of all roles.
 pub(super) struct Seating {
     pub cpus: Vec<Vec<CpuId>>,
     pub places: Vec<Place>,
@@ -59,9 +59,9 @@ impl Floor {
         Self { cores }
     }
 
-    /// The best way: room for the metric's role first, then for most of the others, then without
-    /// the core of CPU 0 where that takes no other node (memory may lie on this one); among equals
-    /// the first kind of placement and the first last-level cache.
+    /// The best placement: room for the metric's role first, then for most of the others, then
+    /// without the core of CPU 0 where that takes no other node (memory may lie on this one); among
+    /// equals the first kind of placement and the first last-level cache.
     pub(super) fn seat(
         &self,
         wants: &[Want],

@@ -5,8 +5,8 @@ use crate::placement::Placed;
 use crate::{Experiment, ExperimentError};
 
 impl Plan {
-    /// A plan as it was carried out earlier, perhaps on another machine: what was decided then is
-    /// taken as given, and checked to fit the experiment.
+    /// Restores a plan that was carried out earlier, perhaps on another machine: its decisions are
+    /// kept, and checked to fit the experiment.
     ///
     /// # Errors
     /// One sentence where the parts do not belong together.

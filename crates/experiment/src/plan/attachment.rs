@@ -7,7 +7,7 @@ use crate::task::Task;
 use crate::task::axes::Variant;
 use crate::{Arm, Experiment, Role};
 
-/// How many instances of a role are to be placed; none for running processes.
+/// The number of instances of a role to place; none for running processes.
 pub fn instances(role: &Role, variants: &[Variant]) -> u32 {
     match variants.iter().all(|variant| variant.task.is_attached()) {
         true => 0,
@@ -111,8 +111,8 @@ fn check_arms(experiment: &Experiment, name: &str) -> Result<(), String> {
         experiment.arms.iter().find_map(|arm| Some((&arm.name, share(arm)?)))
     {
         return Err(format!(
-            "arm '{arm}': frozen = {share} is more than the share of its time that '{name}' may be \
-             paused, which is {}: allow more (freezing, --frozen-share), or pause it less",
+            "arm '{arm}': frozen = {share} exceeds the allowed share of time for pauses of \
+             '{name}', which is {}: allow more (freezing, --frozen-share), or pause it less",
             freezing.share
         ));
     }

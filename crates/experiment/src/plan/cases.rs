@@ -95,8 +95,8 @@ fn partner(
     let [found] = found[..] else {
         let to = if what == "baseline" { "compare with" } else { "run between" };
         return Err(format!(
-            "arm '{}': its {what} '{wanted}' has {} cases to {to}, one is needed: let the arms \
-             vary the same roles",
+            "arm '{}': its {what} '{wanted}' has {} cases to {to}, but exactly one is needed: vary \
+             the same roles in both arms",
             case.arm,
             found.len()
         ));

@@ -136,7 +136,7 @@ impl Plan {
         self.not_run.iter().find(needed).map(|not_run| &not_run.reason)
     }
 
-    /// Why nothing is left to be measured, if so: the reasons, each once.
+    /// Why no case can be measured, if so: the reasons, each once.
     pub fn nothing_to_measure(&self) -> Option<Reason> {
         if !self.measured().is_empty() {
             return None;

@@ -170,7 +170,7 @@ fn what_cannot_lie_between_is_refused() {
         ("between = \"beside\"", "between = \"again\""),
         ("baseline = \"first\"\n", ""),
     ] {
-        assert!(refused(from, to).contains("between names a third arm"), "{to}");
+        assert!(refused(from, to).contains("between must name a third arm"), "{to}");
     }
     let several = refused(
         "{ workload = \"chase\" }",
@@ -283,9 +283,7 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
     plan(&format!("{ATTACHED}frozen = {{ aggressor = \"20%\" }}"), &tree);
     let more = refused(&format!("{ATTACHED}frozen = {{ aggressor = \"21%\" }}"));
     assert!(
-        more.contains(
-            "is more than the share of its time that 'aggressor' may be paused, which is 20%"
-        ),
+        more.contains("exceeds the allowed share of time for pauses of 'aggressor', which is 20%"),
         "{more}"
     );
     for (table, instead) in

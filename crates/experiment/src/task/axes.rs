@@ -278,7 +278,7 @@ mod tests {
             ("workload = 'alu'\nquota = '0%'", "between 1% and 100%"),
             ("workload = 'alu'\nquota = 'half'", "quota: 'half' is not"),
             ("workload = 'command'\nrun = 'x'\nenv = { 'A=B' = '1' }", "cannot be the name"),
-            ("workload = 'command'\nrun = 'x'\nwarm_up = '11min'", "10min at most"),
+            ("workload = 'command'\nrun = 'x'\nwarm_up = '11min'", "at most 10min"),
         ];
         for (text, part) in cases {
             let error = expand(&table(text)).expect_err(text);

@@ -8,7 +8,7 @@ use super::figure::Figure;
 use super::server::Server;
 use crate::units::Span;
 
-/// How long a program runs after its start before it is measured, where nothing else is asked for.
+/// The default time that a program runs after its start before it is measured.
 pub const DEFAULT_WARM_UP: Span = Span::ms(200);
 
 /// A program and its arguments.
@@ -21,7 +21,7 @@ pub struct Command {
     /// What its work is counted in.
     #[serde(default)]
     pub unit: ProgramUnit,
-    /// Environment variables that it gets besides those of this process.
+    /// Environment variables that it gets in addition to those of this process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// How long it runs after its start before it is measured; absent: [`DEFAULT_WARM_UP`]. Runs
@@ -31,8 +31,7 @@ pub struct Command {
     /// A program that must be there too, for command lines that start it through a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<String>,
-    /// The figure that it prints in a run and that stands for it, in place of the run's time. For
-    /// whole runs alone.
+    /// The figure that it prints in a run, which replaces the run's time. For whole runs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
     /// What the values of an HDR histogram log are in that it prints, which does not say it;
@@ -157,7 +156,7 @@ impl Command {
             return Err(format!("env: the value of {key} contains a zero byte"));
         }
         if self.warm_up.is_some_and(|span| span > Span::ms(600_000)) {
-            return Err("warm_up can be 10min at most".into());
+            return Err("warm_up can be at most 10min".into());
         }
         if self.log_unit.is_some() && self.unit != ProgramUnit::Latencies {
             return Err(

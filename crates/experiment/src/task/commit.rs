@@ -123,7 +123,7 @@ impl Sync {
         }
     }
 
-    /// Whether what was committed is there after a power failure, as far as the kernel promises it:
+    /// Whether committed data survive a power failure, as far as the kernel promises it:
     /// `sync_file_range(2)` warns that it does neither write metadata nor empty the device's cache.
     pub fn durable(self) -> bool {
         !matches!(self, Self::None | Self::RangeWrite | Self::RangeWait)
@@ -233,12 +233,12 @@ impl Commit {
         self.record.0 * u64::from(self.batch)
     }
 
-    /// Why there is no such way to commit.
+    /// Why this method to commit is impossible.
     pub fn impossible(&self) -> Option<Reason> {
         let (sync, io) = (self.sync, self.io);
         let mapped = io == Io::Mmap;
         match sync {
-            Sync::Msync if !mapped => return Some("msync is for io=mmap".into()),
+            Sync::Msync if !mapped => return Some("msync needs io=mmap".into()),
             Sync::OSync | Sync::ODsync | Sync::RwfDsync | Sync::Uring if mapped => {
                 let none =
                     format!("{sync} applies to calls, and stores to a mapping are not calls");

@@ -23,11 +23,11 @@ pub struct Dirty {
     /// background threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
-    /// At most so many bytes a second; unlimited when absent.
+    /// The most bytes per second; unlimited when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Rate>,
-    /// At most so many bytes to the device each time that it is let run, which is a window and what
-    /// comes before it.
+    /// The most bytes to the device each time that it runs: in a window and the preparation before
+    /// it.
     pub limit: Bytes,
 }
 
@@ -87,7 +87,7 @@ impl DirtyIo {
 serde_as_word!(DirtyIo);
 
 impl Dirty {
-    /// With `fdatasync`, so many bytes lie between two.
+    /// The bytes between two calls of `fdatasync`.
     pub const SYNCED: u64 = 8 << 20;
 
     /// As [`Task::check`](super::Task::check).

@@ -13,7 +13,7 @@ const LEAST_COUNT: f64 = 100.0;
 // Some of them can be added up in 64 bits.
 const MOST_COUNT: f64 = 1e18;
 
-/// Which figure of a run stands for it.
+/// The figure in a run's output that replaces its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -26,7 +26,7 @@ pub struct Figure {
     pub better: Better,
 }
 
-/// Which way a figure is better.
+/// Whether lower or higher figures are better.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
@@ -37,7 +37,7 @@ pub enum Better {
     Higher,
 }
 
-/// What a run counts as, where its figure stands for it.
+/// The value of a run whose figure replaces its time.
 ///
 /// All estimates compare ns per unit, beside and alone. So where less is better, a run is a
 /// thousand units that took its figure each: a latency of `1.5ms` is 1,500,000 ns a unit, to a
@@ -79,8 +79,8 @@ impl fmt::Display for NoFigure {
             NoFigure::NoNumber(text) => write!(f, "has '{text}' there, which is not a number"),
             NoFigure::Part(text) => write!(
                 f,
-                "has the number '{text}' there, and the group starts in the middle of it: let the \
-                 pattern also match the text before the number, such as a space"
+                "has the number '{text}' there, and the group starts in the middle of it: extend \
+                 the pattern to match the text before the number, such as a space"
             ),
             NoFigure::Range(figure) => write!(
                 f,
@@ -124,8 +124,7 @@ impl Figure {
             regex(RegexBuilder::new(&self.pattern).multi_line(true).crlf(true), &self.pattern)?;
         if regex.captures_len() < 2 {
             return Err(format!(
-                "'{}' does not say which part is the number: put it in a group, as in 'p99 \
-                 ([0-9.]+)'",
+                "'{}' has no group for the number: put the number in one, as in 'p99 ([0-9.]+)'",
                 self.pattern
             ));
         }
@@ -272,7 +271,7 @@ mod tests {
         let why = |pattern: &str| {
             Figure { pattern: pattern.into(), better: Better::Lower }.finder().unwrap_err()
         };
-        assert!(why("p99 [0-9]+").contains("put it in a group"));
+        assert!(why("p99 [0-9]+").contains("put the number in one"));
         assert!(why("p99 ([0-9]+").contains("is not a regular expression: "));
         assert!(!why("p99 ([0-9]+").contains('\n'));
     }

@@ -67,7 +67,7 @@ impl Instruction {
         }
     }
 
-    /// Those that a survey compares in memory: all but `msync`, which wants a file.
+    /// Those that a survey compares in memory: all but `msync`, which needs a file.
     pub fn in_memory() -> impl Iterator<Item = Instruction> + Clone {
         Self::ALL.into_iter().filter(|instruction| *instruction != Instruction::Msync)
     }
@@ -78,7 +78,7 @@ impl Instruction {
     }
 }
 
-/// What tells whether a processor has a flush instruction.
+/// Whether a processor has a flush instruction.
 pub(super) fn has_flush(features: &Features, flush: Flush) -> bool {
     features.has(flush.name())
 }
@@ -180,7 +180,7 @@ impl FenceKind {
     }
 }
 
-/// Where fences stand.
+/// The places of fences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FenceAt {
     /// Nowhere.

@@ -181,8 +181,8 @@ impl Task {
         matches!(self, Task::Attached(_))
     }
 
-    /// Whether its time is that which its units took, several of which may be under way at once,
-    /// and not that in which it ran.
+    /// Whether its time is the sum over its units, of which several may be in progress at once, and
+    /// not the time in which it ran.
     pub fn is_timed_by_latency(&self) -> bool {
         match self {
             Task::Probe(_) => true,
@@ -196,7 +196,7 @@ impl Task {
         matches!(self, Task::Probe(_))
     }
 
-    /// The figure that stands for a run of it, where it is not the run's time.
+    /// The figure that replaces the time of its runs, if any.
     pub fn figure(&self) -> Option<&Figure> {
         match self {
             Task::Command(command) => command.figure.as_ref(),

@@ -79,7 +79,7 @@ impl Ring {
         }
         if self.batch > 1 && self.variant != RingVariant::Ringfence {
             return Err(format!(
-                "batch = {} has a meaning only with variant = \"ringfence\": leave one of them out",
+                "batch = {} applies only with variant = \"ringfence\": leave out one of them",
                 self.batch
             ));
         }

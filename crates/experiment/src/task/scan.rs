@@ -23,7 +23,7 @@ pub struct Scan {
     pub block: Bytes,
     /// Bytes of the file, which is written when the task is started.
     pub size: Bytes,
-    /// At most so many bytes a second; unlimited when absent.
+    /// The most bytes per second; unlimited when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Rate>,
 }

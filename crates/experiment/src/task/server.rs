@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::figure::regex;
 use crate::units::{Span, serde_as_text};
 
-/// How long a server may take until it is ready, where nothing else is asked for.
+/// The default time that a server may take to become ready.
 pub const DEFAULT_READY_WITHIN: Span = Span::ms(30_000);
 const LONGEST_READY_WITHIN: Span = Span::ms(100_000);
 
@@ -30,7 +30,7 @@ pub struct Server {
     /// The CPUs that it runs on, where no other role is placed; absent: those of the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
-    /// Environment variables that it gets besides those of this process.
+    /// Environment variables that it gets in addition to those of this process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
 }
@@ -86,8 +86,8 @@ impl FromStr for Ready {
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = || {
             format!(
-                "'{text}' does not say when a server is ready: write port:PORT, tcp://HOST:PORT or \
-                 line:REGEX"
+                "'{text}' is not a condition for a ready server: write port:PORT, tcp://HOST:PORT \
+                 or line:REGEX"
             )
         };
         let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(bad);
@@ -129,7 +129,7 @@ impl Server {
         }
         match self.within {
             Some(within) if within.0.is_zero() || within > LONGEST_READY_WITHIN => Err(format!(
-                "server: within = {within} must be more than 0 and {LONGEST_READY_WITHIN} at most"
+                "server: within = {within} must be more than 0 and at most {LONGEST_READY_WITHIN}"
             )),
             _ => Ok(()),
         }

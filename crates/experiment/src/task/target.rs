@@ -71,16 +71,15 @@ fn hint(text: &str) -> String {
         return format!("did you mean {meant}:{rest}?");
     }
     if text.starts_with("/dev/dax") {
-        return format!("say that it is a device, as in devdax:{text}");
+        return format!("for a device, write devdax:{text}");
     }
     if text.starts_with("/dev/shm") {
-        return format!("say that it is on a tmpfs, as in tmpfs:{text}");
+        return format!("for a folder on a tmpfs, write tmpfs:{text}");
     }
     if text.starts_with(['/', '.', '~']) {
         return format!(
-            "say what it is: tmpfs:{text} on a tmpfs, file:{text} through the page cache, \
-             dax:{text} on a file system \
-             mounted with -o dax"
+            "write tmpfs:{text} for a tmpfs, file:{text} for the page cache, or dax:{text} for a \
+             file system mounted with -o dax"
         );
     }
     "use dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y or node:N".into()
@@ -128,10 +127,10 @@ mod tests {
     #[test]
     fn paths_without_a_kind_are_told_which_to_take() {
         for (text, part) in [
-            ("/dev/shm", "as in tmpfs:/dev/shm"),
-            ("/dev/dax0.0", "as in devdax:/dev/dax0.0"),
+            ("/dev/shm", "write tmpfs:/dev/shm"),
+            ("/dev/dax0.0", "write devdax:/dev/dax0.0"),
             ("/mnt/pmem0", "dax:/mnt/pmem0 on"),
-            ("./x", "file:./x through"),
+            ("./x", "file:./x for"),
             ("tmpf:/x", "did you mean tmpfs:/x?"),
             ("RAM", "did you mean dram?"),
             ("disk", "use dram, "),

@@ -54,9 +54,7 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
     }
     table.insert("workload".into(), Value::String(first.into()));
     if first == "command" {
-        return Err(
-            "a program is given by its command line alone, without the word 'command'".into()
-        );
+        return Err("write the command line of a program without the word 'command'".into());
     }
     let rest = text.trim_start().strip_prefix(first).unwrap_or_default();
     for word in

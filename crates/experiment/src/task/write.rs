@@ -20,16 +20,16 @@ pub struct Write {
     pub width: WidthChoice,
     /// The fence instruction.
     pub fence: FenceKind,
-    /// Where fences stand.
+    /// The places of fences.
     pub fence_at: FenceAt,
-    /// Blocks between two fences, where they stand after blocks.
+    /// Blocks between two fences, where fences follow blocks.
     pub batch: u32,
-    /// Blocks of so many bytes and more are copied by non-temporal stores before they are flushed,
-    /// as the C library's `memcpy` does with large copies; absent: none are.
+    /// Blocks of at least this size are copied by non-temporal stores before they are flushed, as
+    /// the C library's `memcpy` does with large copies; absent: none are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nt_copy_from: Option<Bytes>,
-    /// Blocks of so many bytes and more are copied by `rep movsb`, as the C library does with
-    /// copies beyond a few KiB; absent: none are.
+    /// Blocks of at least this size are copied by `rep movsb`, as the C library does with copies
+    /// beyond a few KiB; absent: none are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub movsb_from: Option<Bytes>,
     /// Bytes copied, then flushed: 64 B to 2 MiB.
@@ -44,8 +44,7 @@ pub struct Write {
     pub target: Target,
     /// The pages it lies in.
     pub pages: PageSize,
-    /// At most so many bytes a second, the rest of the time spent in `pause`; unlimited when
-    /// absent.
+    /// The most bytes per second, with `pause` instructions in between; unlimited when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Rate>,
     /// Whether every page is touched before it is measured; if not, all pages are given back after
@@ -102,7 +101,7 @@ impl Write {
         }
         if self.batch > 1 && self.fence_at != FenceAt::Block {
             return Err(format!(
-                "batch = {} has a meaning only with fence_at = \"block\": leave one of them out",
+                "batch = {} applies only with fence_at = \"block\": leave out one of them",
                 self.batch
             ));
         }
@@ -138,8 +137,8 @@ impl Write {
         Ok(())
     }
 
-    /// Why it is not run: there is no such way of writing, or a processor with these features lacks
-    /// it. Where they are not known, it has all.
+    /// Why it is not run: there is no such method of writing, or a processor with these features
+    /// lacks it. Where they are not known, it has all.
     pub fn missing(&self, features: Option<&Features>) -> Option<Reason> {
         if self.width == WidthChoice::Movsb {
             if self.instruction == Instruction::Nt {

@@ -195,11 +195,7 @@ fn a_file_that_makes_no_sense_is_named() {
     tree.write("/run/ringfence/resctrl.kept", "{}\n");
     let output = run(&tree, &["undo"]);
     assert_eq!(output.code(), Some(1));
-    assert!(
-        output.stderr.contains("remove the file once resctrl is as it should be"),
-        "{}",
-        output.stderr
-    );
+    assert!(output.stderr.contains("check resctrl, then remove the file"), "{}", output.stderr);
 }
 
 const LINE: &str = " S 1 1 1 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 100\n";

@@ -67,7 +67,7 @@ fn a_journal_of_a_newer_version_is_named_and_left() {
         let output = restore(&tree, args);
         assert_eq!(output.code(), Some(1), "{}", output.stdout);
         assert!(
-            output.stderr.contains("its schema is 2, this program knows 1"),
+            output.stderr.contains("its schema is 2, this program reads 1"),
             "{}",
             output.stderr
         );

@@ -25,7 +25,7 @@ fn ways_are_measured_and_one_is_advised() {
     let args = [&["commit", data.to_str().unwrap()][..], &ways, &SHORT, &["--out", "a"]].concat();
     let said = ringfence_in(folder.path(), &args).said();
     assert!(said.contains("no sync (not durable)"), "{said}");
-    assert!(said.contains("msync is for io=mmap"), "what makes no sense is not run: {said}");
+    assert!(said.contains("msync needs io=mmap"), "what makes no sense is not run: {said}");
     let details = ringfence_in(folder.path(), &["show", "-v", "a"]).said();
     assert!(details.contains("sync=none makes nothing durable"), "{details}");
     assert!(!said.contains("misses"), "commits hit no cache: {said}");

@@ -170,7 +170,7 @@ fn a_limit_of_what_is_written_to_no_disk_is_not_run() {
     assert!(said.contains("because alu uses no disk"), "{said}");
     for (text, part) in [
         (alu.to_string(), "alu uses no disk"),
-        (alu.replace("5MiB/s", "1KiB/s"), "give 256KiB/s at least"),
+        (alu.replace("5MiB/s", "1KiB/s"), "give at least 256KiB/s"),
     ] {
         let refused = run(text);
         assert_eq!(refused.code(), Some(2), "{}", refused.stdout);
@@ -222,7 +222,7 @@ fn what_cannot_be_measured_says_why() {
         ("dirty block=1MiB size=4KiB", "make the file larger"),
         ("dirty limit=0B", "raise it"),
         ("dirty pace=fast", "is not a rate"),
-        ("dirty sync=none", "is not known here"),
+        ("dirty sync=none", "here, only"),
         ("dirty dir=/dev/shm", "in memory"),
         ("dirty dir=/proc size=1MiB", "nothing is stored there"),
         ("churn dir=none", "No such file or directory"),
@@ -239,10 +239,10 @@ fn what_cannot_be_measured_says_why() {
         ("dirty io=", "is not one of"),
         ("churn dir=/proc", "nothing is stored there"),
         ("churn size=-1", "a size such as 4KiB"),
-        ("churn pace=5MiB/s", "is not known here"),
+        ("churn pace=5MiB/s", "here, only"),
         ("scan block=3KiB", "multiple of 4KiB"),
         ("scan pace=-5MiB/s", "is not a rate"),
-        ("scan count=0", "is not known here"),
+        ("scan count=0", "here, only"),
         ("commit sync=fdatasync,", "is not one of"),
         ("commit record=2MiB", "between 1B and 1MiB"),
     ] {

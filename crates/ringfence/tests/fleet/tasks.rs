@@ -267,7 +267,7 @@ fn what_cannot_be_a_fleet_is_refused_in_one_sentence() {
         "{}",
         refused.stderr
     );
-    assert!(refused.stderr.contains("there is no sbatch here"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("sbatch was not found"), "{}", refused.stderr);
     assert_eq!(folder.entries(), ["full"]);
     assert!(ringfence(&["fleet", "submit", "--help"]).ok().contains("--slurm"));
 }

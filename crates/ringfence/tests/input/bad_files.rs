@@ -88,7 +88,7 @@ fn words_and_values_that_make_no_sense() {
         ("name = \"good\"", "name = \"\"", "cannot be a folder's name"),
         ("metric = \"victim\"", "metric = \"victm\"", "did you mean 'victim'"),
         ("looks = [2]", "look = [2]", "did you mean 'looks'"),
-        ("looks = [2]", "looks = []", "names no number of trials"),
+        ("looks = [2]", "looks = []", "looks is empty"),
         ("looks = [2]", "looks = [4, 4]", "larger than the one before"),
         ("looks = [2]", "looks = [200000]", "100000"),
         ("looks = [2]", "looks = [2]\nwindow = 20", "line 6, column"),

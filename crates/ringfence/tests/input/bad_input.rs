@@ -54,9 +54,9 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["write", "--batch", "0"], "never fence"),
     (&["write", "--batch", "2", "--fence-at", "line"], "only with fence_at"),
     (&["write", "--target", "disk"], "--target: 'disk' is not a target"),
-    (&["write", "--target", "/dev/shm"], "as in tmpfs:/dev/shm"),
-    (&["write", "--target", "/mnt/pmem0"], "dax:/mnt/pmem0 on a file system mounted with -o dax"),
-    (&["tune", "/dev/shm"], "as in tmpfs:/dev/shm"),
+    (&["write", "--target", "/dev/shm"], "write tmpfs:/dev/shm"),
+    (&["write", "--target", "/mnt/pmem0"], "dax:/mnt/pmem0 for a file system mounted with -o dax"),
+    (&["tune", "/dev/shm"], "write tmpfs:/dev/shm"),
     (&["write", "--instruction", "msync"], "needs a file"),
     (&["write", "--pages", "1GiB"], "2MiB"),
     // What a flag's value is refused for begins with the flag, as it was typed.
@@ -174,7 +174,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     ),
     (
         &["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "90min"],
-        "10min at most",
+        "at most 10min",
     ),
     (
         &["prove", "--victim", "alu", "--aggressor", "alu", "--warm-up", "1s"],

@@ -249,10 +249,10 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
     let with = |ready: &'static str, rest: &[&'static str]| [&server[..], &[ready], rest].concat();
     refused(
         &with("7777", &[]),
-        "--ready: '7777' does not say when a server is ready: write port:PORT",
+        "--ready: '7777' is not a condition for a ready server: write port:PORT",
     );
     refused(&with("line:(", &[]), "'(' is not a regular expression");
-    refused(&with("port:7777", &["--ready-within", "10min"]), "100s at most");
+    refused(&with("port:7777", &["--ready-within", "10min"]), "at most 100s");
     refused(&with("port:7777", &["--server-cpus", "9999"]), "CPU 9999 is not among the CPUs");
     refused(&with("port:7777", &["--victim", "alu"]), "--client");
     refused(&["neighbours", "--client", "true"], "--server");

@@ -178,7 +178,7 @@ fn flags_that_make_no_sense_are_refused() {
         (
             &whole,
             &["--victim-metric=p99 [0-9]+"],
-            "--victim-metric: 'p99 [0-9]+' does not say which part is the number",
+            "--victim-metric: 'p99 [0-9]+' has no group for the number",
         ),
         (
             &whole,

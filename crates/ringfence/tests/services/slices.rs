@@ -58,7 +58,9 @@ fn more_than_the_share_is_refused() {
     let output = run_file(folder.path()).wait();
     assert_eq!(output.code(), Some(2), "{}{}", output.stdout, output.stderr);
     assert!(
-        output.stderr.contains("frozen = 30% is more than the share of its time that 'aggressor'"),
+        output
+            .stderr
+            .contains("frozen = 30% exceeds the allowed share of time for pauses of 'aggressor'"),
         "{}",
         output.stderr
     );
