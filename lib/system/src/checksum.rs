@@ -15,7 +15,7 @@ pub struct Checksum {
     pub xxh64: String,
 }
 
-/// Of a file, from where it stands to its end.
+/// The checksum of a file, from its current position to its end.
 ///
 /// # Errors
 /// Where it cannot be read.

@@ -18,8 +18,8 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_harmful(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// JSON in which the same characters are written as JSON writes them (`\u009b`): a reader gets what
-/// was there.
+/// JSON in which the same characters are written as JSON writes them (`\u009b`): a reader gets the
+/// original text.
 ///
 /// ```
 /// use ringfence_system::text::printable_json;

@@ -37,10 +37,10 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WholeErr
     move |source| WholeError { what, path, source }
 }
 
-/// Writes a file: whatever happens, `path` is afterwards as it was, or has all of `content`,
-/// durably. A link there is replaced and not followed. Until the end the content is in a temporary
-/// file next to it, whose name starts with a dot and ends with `.PID-NUMBER.new`; only a killed
-/// program or a power cut leaves it behind.
+/// Writes a file atomically: afterwards `path` is unchanged, or has all of `content`, durably. A
+/// link there is replaced and not followed. Until the end the content is in a temporary file next
+/// to it, whose name starts with a dot and ends with `.PID-NUMBER.new`; only a killed program or a
+/// power cut leaves it behind.
 ///
 /// # Errors
 /// The operation that failed, its file, and the kernel's error. If syncing the folder failed, the

@@ -131,7 +131,7 @@ fn a_group_is_found_by_either_path() {
     for target in ["cgroup:/", "cgroup:/sys/fs/cgroup/cpuacct"] {
         assert!(machine.refused(target).contains("contains the whole system"));
     }
-    assert!(machine.refused("cgroup:/gone").contains("no hierarchy has a group of that path"));
+    assert!(machine.refused("cgroup:/gone").contains("no control group has that path"));
     assert!(machine.refused("cgroup:/sys/fs/cgroup/freezer/gone").contains("no such folder"));
     machine.group("/sys/fs/cgroup/freezer/empty", &[]);
     assert!(machine.refused("cgroup:/empty").contains("no running process"));

@@ -291,7 +291,7 @@ fn nobody_is_frozen_longer_than_the_watchdog_allows() {
     let thawed = frozen.thaw().unwrap();
     assert!(thawed.by_force && thawed.after >= Duration::from_millis(510), "{thawed:?}");
     eventually("it is said", || !said.lock().unwrap().is_empty());
-    assert!(said.lock().unwrap()[0].contains("thawed by force"));
+    assert!(said.lock().unwrap()[0].contains("so the watchdog thawed it"));
     // It counts.
     assert!(matches!(freezer.may_freeze(long), Err(NotYet::Until(_))));
 }

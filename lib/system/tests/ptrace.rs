@@ -339,7 +339,7 @@ fn whoever_forgets_to_thaw_is_helped() {
     let frozen = freezer.freeze(LONG, LIMIT).unwrap();
     eventually("it runs", || runs(job.pid()));
     assert!(frozen.thaw().unwrap().by_force);
-    assert!(said.lock().unwrap()[0].contains("thawed by force"));
+    assert!(said.lock().unwrap()[0].contains("so the watchdog thawed it"));
 }
 
 #[test]

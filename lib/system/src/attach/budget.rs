@@ -51,10 +51,10 @@ pub enum NotYet {
     TooLong(Duration),
 }
 
-/// Why there is no such budget.
+/// Why a budget is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the longest freeze is from 1 ms to 10 s, and the share of time that is frozen above 0 and at \
+    "the longest freeze must be between 1 ms and 10 s, and the frozen share of time above 0 and at \
      most 0.9"
 )]
 pub struct BadBudget;

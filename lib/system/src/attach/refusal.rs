@@ -7,12 +7,12 @@ use crate::attach::target::Target;
 /// Why a target was not found, or is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no such thing.
-    #[error("{target} is not there: {why}")]
+    /// The target does not exist.
+    #[error("{target} was not found: {why}")]
     NotThere {
         /// What was asked for.
         target: Target,
-        /// What was looked for, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
     /// Several things go by that name.
@@ -23,7 +23,7 @@ pub enum Refusal {
         /// What each would have to be called.
         found: Vec<String>,
     },
-    /// The system, or the way in, depends on it.
+    /// The system, or the access to it, depends on the target.
     #[error("{target} is refused: process {pid} ({}) is part of it, and {why}", printable(name))]
     Vital {
         /// What was asked for.
@@ -32,13 +32,13 @@ pub enum Refusal {
         pid: u32,
         /// Its name.
         name: String,
-        /// Why it may not stand still.
+        /// Why it must not be stopped.
         why: &'static str,
     },
     /// A debugger or another tracer has it already: a thread has one tracer.
     #[error(
         "{target} is refused: process {pid} ({}) is part of it, and process {tracer} ({}) traces \
-         it already: end that, or freeze it with another method",
+         it already: end the tracer, or freeze the target with another method",
         printable(name),
         printable(tracer_name)
     )]
@@ -56,9 +56,9 @@ pub enum Refusal {
     },
     /// The kernel does not let this program trace it.
     #[error(
-        "{target} is refused: tracing process {pid} ({}), which is part of it: {why}; it takes \
-         CAP_SYS_PTRACE or the same user, and a /proc/sys/kernel/yama/ptrace_scope that allows it, \
-         or freeze it with another method",
+        "{target} is refused: process {pid} ({}), which is part of it, cannot be traced: {why}; be \
+         the same user or have CAP_SYS_PTRACE, and check /proc/sys/kernel/yama/ptrace_scope, or \
+         freeze it with another method",
         printable(name)
     )]
     Untraceable {
@@ -68,7 +68,7 @@ pub enum Refusal {
         pid: u32,
         /// Its name.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         why: String,
     },
     /// What belongs to it cannot be known.

@@ -62,7 +62,7 @@ impl FromStr for Target {
             "cgroup" if plain => {
                 let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
                 if parts.iter().any(|part| matches!(*part, "." | "..")) {
-                    return Err(fail("the path of a control group has no '.' and '..'"));
+                    return Err(fail("the path of a control group must not contain '.' or '..'"));
                 }
                 Ok(Target::Group(format!("/{}", parts.join("/"))))
             }
@@ -74,8 +74,8 @@ impl FromStr for Target {
                 let hex = name.bytes().all(|byte| byte.is_ascii_hexdigit());
                 if !hex || name.is_empty() || name.len() > 64 {
                     return Err(fail(
-                        "a container is named by its ID, or the beginning of it: up to 64 \
-                         hexadecimal digits, as 'docker ps' or 'crictl ps' shows them",
+                        "name a container by its ID or the start of it: up to 64 hexadecimal \
+                         digits, as 'docker ps' or 'crictl ps' prints them",
                     ));
                 }
                 Ok(Target::Container(name.to_ascii_lowercase()))

@@ -1,4 +1,4 @@
-//! What the system or the way in depends on, and is never a target.
+//! Processes that the system or the access to it depends on, which are never a target.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
 use crate::attach::process::{self, Process};
 
-/// Programs, by their names, and why they may not stand still. A star stands for any end.
+/// Programs, by their names, and why they must not be stopped. A star stands for any end.
 pub const VITAL: [(&[&str], &str); 16] = [
     (&["systemd", "init", "(sd-pam)"], "it starts and watches services"),
     (&["sshd*", "dropbear", "mosh-server", "telnetd"], "you may be logged in through it"),

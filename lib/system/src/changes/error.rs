@@ -34,13 +34,13 @@ pub enum JournalError {
 pub fn failed(what: &str, path: &Path, source: io::Error) -> JournalError {
     let remedy = match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
-            "run as root, or set XDG_RUNTIME_DIR to a folder that you may write to"
+            "run as root, or set XDG_RUNTIME_DIR to a folder that you can write to"
         }
         Some(libc::EROFS) => "that is mounted read-only: choose a writable folder",
         Some(libc::ENOSPC | libc::EDQUOT) => {
             "there is no room left: free some space there, or choose another folder"
         }
-        Some(libc::EIO) => "the medium fails: choose another folder",
+        Some(libc::EIO) => "the storage device reports errors: choose another folder",
         _ => "nothing was changed",
     };
     JournalError::Unusable {
@@ -64,7 +64,7 @@ pub enum Error {
         /// The errno.
         source: io::Error,
     },
-    /// What a program left behind that was killed cannot be put back.
+    /// The leftovers of a killed program cannot be restored.
     #[error(
         "the changes of '{}', which was killed, cannot be undone: {source}; 'ringfence restore' \
          tries again",

@@ -43,7 +43,7 @@ pub fn to_write(wanted: Option<&Path>, lock: &str) -> Result<PathBuf, JournalErr
 }
 
 fn unusable(dir: &Path, source: io::Error) -> JournalError {
-    failed("making the folder for the journal of changes,", dir, source)
+    failed("creating the folder for the journal of changes,", dir, source)
 }
 
 /// Folders that may contain journals, below a root: root's, the user's own, and those of logged-in

@@ -17,7 +17,7 @@ use crate::changes::error::{JournalError, failed};
 use crate::changes::thread::Thread;
 use crate::changes::{lock, place};
 
-/// The extension of one that was put back but for some lines, and is kept.
+/// The extension of a journal that was restored except for some lines, and is kept.
 pub(crate) const DAMAGED: &str = "damaged";
 
 /// What every first line has.
@@ -102,7 +102,7 @@ impl Journal {
         Ok(Self { file, path: path.to_owned(), len, torn: false })
     }
 
-    /// Continues a journal that was left behind.
+    /// Continues the journal of an earlier program.
     ///
     /// # Errors
     /// If it cannot be opened or read.
@@ -159,7 +159,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Ends it: everything is as it was.
+    /// Ends it: everything is restored.
     ///
     /// # Errors
     /// Where it cannot be removed.
@@ -209,7 +209,7 @@ pub fn read<R: Record>(path: &Path) -> Result<Option<R>, JournalError> {
     let content = |line: &str, why: String| JournalError::Content {
         path: path.to_owned(),
         text: line.chars().take(60).collect(),
-        why: format!("{why}; remove the file once {} is as it should be", R::ABOUT),
+        why: format!("{why}; check {}, then remove the file", R::ABOUT),
     };
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
@@ -219,7 +219,7 @@ pub fn read<R: Record>(path: &Path) -> Result<Option<R>, JournalError> {
     {
         return Err(content(
             first,
-            format!("its schema is {schema}, this program knows {}", R::SCHEMA),
+            format!("its schema is {schema}, this program reads {}", R::SCHEMA),
         ));
     }
     let header = serde_json::from_str(first)

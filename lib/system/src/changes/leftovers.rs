@@ -31,7 +31,7 @@ pub struct Left {
     /// Whether that program is still at it, or another one is restoring them: there is nothing to
     /// do then.
     pub under_way: bool,
-    /// Whether they are of an earlier boot, and gone with that.
+    /// Whether they are from an earlier boot, and ended with it.
     pub past: bool,
     /// The user whose file it is.
     pub user: Option<u32>,
@@ -45,11 +45,11 @@ impl Left {
         !place::is_own(&self.path)
     }
 
-    /// What to say of it then.
+    /// The message about it then.
     pub fn others(&self) -> String {
         let who = self.user.map_or_else(|| "another user".into(), |uid| format!("user {uid}"));
         format!(
-            "'{}', which {who} ran, was killed and left changes to the system ({}): have that user \
+            "'{}', started by {who}, was killed and left changes to the system ({}): that user can \
              run 'ringfence restore'",
             self.purpose,
             self.path.display()
@@ -127,8 +127,8 @@ pub struct PutBack {
     pub result: Result<Restored, Error>,
 }
 
-/// Puts back what programs have left behind, the latest first, as far as it is this user's: what
-/// belongs to others, and what cannot be read, is passed over ([`left`] names it).
+/// Restores the leftovers of programs of this user, the latest first. Those of other users, and
+/// unreadable ones, are skipped ([`left`] names them).
 pub fn put_back_left(root: &FsRoot, whose: Whose, options: &Options) -> Vec<PutBack> {
     put_back_on(&(Arc::new(Host::new(root)) as Arc<dyn Kernel>), root, whose, options)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where changes stand; steps are counted from 0.
+/// The progress of changes; steps are counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// The journal is started.
@@ -12,7 +12,7 @@ pub enum Moment {
     Noted(usize),
     /// A step is taken; what came of it is not noted.
     Taken(usize),
-    /// A step of the way back is taken, or has failed.
+    /// A step of the restoration is done, or has failed.
     Undone(usize),
     /// Everything is restored; the journal still exists.
     Back,

@@ -281,7 +281,7 @@ impl Record {
 impl journal::Record for Record {
     type Header = Head;
     const SCHEMA: u32 = SCHEMA;
-    const ABOUT: &'static str = "what it is about";
+    const ABOUT: &'static str = "the settings that it names";
 
     fn begin(head: Head) -> Self {
         let (things, places) = (Vec::new(), HashMap::new());

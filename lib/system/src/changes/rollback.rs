@@ -26,19 +26,19 @@ pub struct Restored {
     pub steps: Vec<String>,
     /// What another process has changed since, one sentence each: it was left alone.
     pub left: Vec<String>,
-    /// What was put where it was not before, and lines of the journal that make no sense, one
+    /// What was restored to a different place than before, and invalid lines of the journal, one
     /// sentence each.
     pub notes: Vec<String>,
 }
 
 impl Restored {
-    /// Everything that a user should know besides the steps.
+    /// Everything other than the steps that a user should know.
     pub fn said(&self) -> impl Iterator<Item = &String> {
         self.left.iter().chain(&self.notes)
     }
 }
 
-/// A step of the way back.
+/// A step of the restoration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undo {
     Set { writes: Vec<Write> },
@@ -188,11 +188,11 @@ pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
                     way.steps.push(Undo::Remove { group: group.clone(), home, inside });
                 }
                 Some(Is::Another) => way.left.push(format!(
-                    "{} is now another control group, which another program made under that name",
+                    "{} is now another control group, which another program created with that name",
                     group.display()
                 )),
                 Some(Is::Left) => way.left.push(format!(
-                    "control group {} is kept: another program made groups below it",
+                    "control group {} is kept: another program created groups below it",
                     group.display()
                 )),
                 Some(Is::Gone | Is::Unknown) | None => {}
@@ -254,7 +254,7 @@ fn value(
         Ok(text) => entry.map_or_else(|| plain(&text), |entry| entry.of(&text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             way.left.push(format!(
-                "{}, which was {} before, is gone",
+                "{}, which was {} before, no longer exists",
                 file.display(),
                 printable(was)
             ));
@@ -304,7 +304,7 @@ fn process<'a>(
         let standing = standing(kernel, home);
         if standing != home {
             way.notes.push(format!(
-                "process {} was in {}, which is gone: it moves to {}",
+                "process {} was in {}, which no longer exists: it moves to {}",
                 process.tid,
                 home.display(),
                 standing.display()

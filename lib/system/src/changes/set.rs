@@ -74,9 +74,9 @@ impl Changes {
         self.set_undone_by(file, value, Vec::new())
     }
 
-    /// As [`Self::set`], but on the way back these are written, in this order, where they are not
-    /// there already: for a file that the kernel changes together with others, or that does not
-    /// take back what it held. Without any, it is the old value.
+    /// As [`Self::set`], but the restoration writes these values, in this order, where they are not
+    /// set already: for a file that the kernel changes together with others, or that does not take
+    /// back what it held. Without any, it is the old value.
     ///
     /// # Errors
     /// As there.
@@ -153,7 +153,7 @@ impl Changes {
         // Killed on the way, it would be taken for ours.
         if self.kernel.exists(&group) {
             let there = std::io::Error::from_raw_os_error(libc::EEXIST);
-            return Err(Error::refused(format!("making the control group {}", group.display()))(
+            return Err(Error::refused(format!("creating the control group {}", group.display()))(
                 there,
             ));
         }

@@ -19,7 +19,7 @@ pub enum Step {
         file: PathBuf,
         was: String,
         ours: String,
-        /// What is written on the way back, in this order, where that is not the old value alone.
+        /// The values that the restoration writes, in this order, if not only the old one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         back: Vec<Write>,
     },
@@ -56,7 +56,7 @@ impl Step {
             Step::SetEntry { file, entry, ours, .. } => entry.set(kernel, file, ours),
             Step::Make { group, .. } => kernel
                 .make_dir(group)
-                .map_err(Error::refused(format!("making the control group {}", group.display()))),
+                .map_err(Error::refused(format!("creating the control group {}", group.display()))),
             Step::Move { process, to, .. } => enter(kernel, *process, to),
             // Done by the code that notes it, which knows all of them.
             Step::Stop { .. } => Ok(()),

@@ -25,7 +25,7 @@ pub enum Method {
     CgroupV2(PathBuf),
     /// `freezer.state` of a control group of version 1.
     V1Freezer(PathBuf),
-    /// `SIGSTOP` to one process after the other, until all stand. Their parents may see it
+    /// `SIGSTOP` to one process after the other, until all are stopped. Their parents may see it
     /// (`waitpid(2)`, `WUNTRACED`).
     Signals,
     /// `PTRACE_INTERRUPT` to one thread after the other, until all are stopped. It is never offered
@@ -155,7 +155,7 @@ pub struct Found {
     pub groups: Vec<Group>,
     /// The CPUs that any of its processes may run on.
     pub cpus: CpuSet,
-    /// How it can be frozen, the best way first. [`Method::Ptrace`] is not among these, and can be
+    /// The methods to freeze it, the best first. [`Method::Ptrace`] is not among these, and can be
     /// tried all the same.
     pub methods: Vec<Method>,
     pub(crate) members: Members,
@@ -175,7 +175,7 @@ impl Found {
     }
 }
 
-/// What a name stands for, for callers that only look: the system may depend on it.
+/// The processes behind a name, for callers that only read: the system may depend on them.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// What was asked for.

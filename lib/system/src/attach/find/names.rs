@@ -33,15 +33,15 @@ pub fn groups(
             let in_one = |one: &Hierarchy| (controllers(one), one.folder(path));
             let all: Vec<_> =
                 hierarchies.iter().map(in_one).filter(|(_, folder)| root.exists(folder)).collect();
-            let why = "no hierarchy has a group of that path ('systemd-cgls' and /proc/PID/cgroup \
-                       show them)";
+            let why = "no control group has that path ('systemd-cgls' and /proc/PID/cgroup show \
+                       the paths)";
             if all.is_empty() { Err(not_there(why)) } else { Ok(all) }
         }
         Target::Unit(name) => {
             let found = search(root, hierarchies, |folder| (folder == name).then(|| name.clone()));
             let paths: BTreeSet<PathBuf> = found.iter().map(|one| one.path.clone()).collect();
-            let why = "no control group has that name: it may not be running ('systemctl status' \
-                       shows that), or not be a unit of systemd";
+            let why = "no control group has that name: the unit may not be running ('systemctl \
+                       status' shows that), or may not be a systemd unit";
             one_of(found, target, paths, |path| format!("cgroup:{}", path.display()), why)
         }
         Target::Container(id) => {
@@ -50,7 +50,7 @@ pub fn groups(
             let found = search(root, hierarchies, is_it);
             let ids: BTreeSet<String> = found.iter().map(|one| one.name.clone()).collect();
             let why = "no control group of Docker, containerd, CRI-O or Podman has an ID that \
-                       begins like this";
+                       starts with this";
             one_of(found, target, ids, |id| format!("container:{id}"), why)
         }
     }

@@ -56,7 +56,7 @@ impl Hand {
         }
     }
 
-    /// Until all stand. Where that fails, some may.
+    /// Freezes, and returns once all are stopped. Where that fails, some may.
     pub fn freeze(&mut self, until: Instant, limit: Duration) -> Result<Took, FreezeError> {
         match self.method.clone() {
             Method::CgroupV2(folder) => {
@@ -139,7 +139,7 @@ impl Hand {
         let mut looked = 0;
         while !stands(&self.root, folder) {
             if Instant::now() > until {
-                let what = format!("{} does not say that it is frozen", folder.display());
+                let what = format!("{} does not report that it is frozen", folder.display());
                 return Err(FreezeError::Moving { limit, what });
             }
             pause(&mut looked);
@@ -225,7 +225,7 @@ fn file(method: &Method) -> Option<PathBuf> {
     }
 }
 
-/// What was seen of processes since they began to be stopped.
+/// Observations of processes since the first was stopped.
 #[derive(Debug, Clone, Default)]
 struct Sight {
     // Whether those that others have stopped are stopped, too: then nothing resumes them meanwhile.

@@ -66,7 +66,7 @@ impl Freezer {
     }
 
     /// Freezes the target for up to `long`, which counts from the first process that is stopped,
-    /// and returns once all stand. What was stopped or frozen before stays so afterwards.
+    /// and returns once all are stopped. What was stopped or frozen before stays so afterwards.
     ///
     /// # Errors
     /// Where it may not be frozen so long or so soon; where it does not stand within `limit`, or
@@ -161,7 +161,7 @@ impl Drop for Freezer {
     }
 }
 
-/// A target that stands still. Dropping it thaws.
+/// A frozen target. Dropping it thaws.
 pub struct Frozen<'a> {
     freezer: &'a Freezer,
     begun: Instant,
@@ -185,7 +185,7 @@ impl Frozen<'_> {
         &self.took
     }
 
-    /// How much is left of the time that was asked for.
+    /// The rest of the requested time.
     pub fn left(&self) -> Duration {
         self.long.saturating_sub(self.begun.elapsed())
     }

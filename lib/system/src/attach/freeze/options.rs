@@ -1,4 +1,4 @@
-//! What is asked of a freeze, and what comes of it.
+//! Options and results of a freeze.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub struct Options {
     pub longest: Duration,
     /// The share of its time that the target may be frozen, above 0 and at most 0.9.
     pub share: f64,
-    /// So much longer than the longest freeze is waited before the target is thawed by force.
+    /// The time beyond the longest freeze after which the watchdog thaws the target.
     pub margin: Duration,
     /// Called by the thread that thaws by force, with one sentence that says so.
     #[allow(clippy::type_complexity)]
@@ -53,7 +53,7 @@ pub enum FreezeError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Others are in the control group by now, or some of the target are not.
-    #[error("{method} would now stop more than the target or not all of it: find it again")]
+    #[error("{method} would now stop more than the target, or only a part of it: find it again")]
     Changed {
         /// How it was to be frozen.
         method: Method,
@@ -74,7 +74,7 @@ pub enum FreezeError {
 /// What took hold when something was frozen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Took {
-    /// From the first process that was told to stop to the last that stood.
+    /// The time from the first request to stop until the last process was stopped.
     pub time: Duration,
     /// How many processes were stopped; none where a group was frozen.
     pub stopped: usize,

@@ -71,8 +71,8 @@ impl Shared {
                 Ok(after) => {
                     state.forced = after;
                     format!(
-                        "the target was frozen for {} ms and not thawed in time: it was thawed by \
-                         force",
+                        "the target was frozen for {} ms and not thawed in time, so the watchdog \
+                         thawed it",
                         after.unwrap_or_default().as_millis()
                     )
                 }

@@ -296,9 +296,9 @@ fn what_others_have_changed_meanwhile_stays() {
     world.model.make_dir(Path::new("/cg/ringfence-7-1/theirs")).unwrap();
     let restored = world.put_back().remove(0);
     let left = [
-        "control group /cg/ringfence-7-1 is kept: another program made groups below it",
+        "control group /cg/ringfence-7-1 is kept: another program created groups below it",
         "process 12 is now in another control group, was in /cg before",
-        "/cg/ringfence-7-0 is now another control group, which another program made under that \
+        "/cg/ringfence-7-0 is now another control group, which another program created with that \
          name",
         "/proc/sys/vm/dirty_ratio is now 33, was 20 before",
     ];
@@ -344,7 +344,11 @@ fn a_home_that_is_gone_is_the_next_above_it() {
     });
     world.model.remove_dir(Path::new("/cg/home")).unwrap();
     let restored = world.put_back().remove(0);
-    assert_eq!(restored.notes, ["process 11 was in /cg/home, which is gone: it moves to /cg"]);
+    assert_eq!(
+        restored.notes,
+        ["process 11 was in /cg/home, which no longer exists: it moves to \
+                                 /cg"]
+    );
     assert!(world.read("/cg/cgroup.procs").contains("11") && !world.model.exists(Path::new(GROUP)));
 }
 
@@ -447,7 +451,7 @@ fn a_newer_version_is_told_and_left() {
     fs::write(world.journal(), &newer).unwrap();
     let left = left_on(&*world.kernel(), &FsRoot::host(), Some(world.folder.path()));
     assert!(
-        left[0].purpose.contains("its schema is 2, this program knows 1"),
+        left[0].purpose.contains("its schema is 2, this program reads 1"),
         "{}",
         left[0].purpose
     );
@@ -478,7 +482,11 @@ fn a_journal_of_another_user_is_not_acted_upon() {
         return;
     }
     let left = left_on(&*world.kernel(), &FsRoot::host(), Some(world.folder.path())).remove(0);
-    assert!(left.is_others() && left.others().contains("which user 4711 ran"), "{}", left.others());
+    assert!(
+        left.is_others() && left.others().contains("started by user 4711"),
+        "{}",
+        left.others()
+    );
     assert!(world.put_back().is_empty());
     assert_eq!(world.read(SYSCTL), "5");
 }
