@@ -60,10 +60,10 @@ impl fmt::Display for Failure {
             Self::Closed => f.write_str("the service closed the connection without an answer"),
             Self::Io(errno) => write!(f, "{}", std::io::Error::from(*errno)),
             Self::TooLong => f.write_str(
-                "more bytes came than an answer has: if its length changes, say with which bytes \
-                 it ends",
+                "more bytes arrived than an answer has: if its length changes, give the bytes that \
+                 it ends with",
             ),
-            Self::Unlike => f.write_str("the answer does not begin as the first ones did"),
+            Self::Unlike => f.write_str("the answer does not start like the first ones"),
             Self::Refused => f.write_str("the service answered with an error"),
             Self::NotRedis => f.write_str("the answer is not Redis's protocol (RESP)"),
             Self::Unreadable(what) => write!(f, "the answer is not HTTP/1: {what}"),

@@ -1,4 +1,4 @@
-//! Why a service cannot be asked.
+//! The reasons why a service cannot be queried.
 
 use std::io;
 use std::time::Duration;
@@ -41,8 +41,8 @@ pub enum ProbeError {
     },
     /// Nothing came.
     #[error(
-        "{target} did not answer the first question within {limit:?} ({got} bytes came): check \
-         what is sent, and where an answer ends"
+        "{target} did not answer the first question within {limit:?} ({got} bytes arrived): check \
+         what is sent, and how an answer ends"
     )]
     Silent {
         /// The target.
@@ -61,9 +61,7 @@ pub enum ProbeError {
         sent: String,
     },
     /// What came first is no answer.
-    #[error(
-        "asking {target} for the first time failed: {failure}; what came begins with \"{came}\""
-    )]
+    #[error("the first question to {target} failed: {failure}; the answer starts with \"{came}\"")]
     First {
         /// The target.
         target: String,
@@ -73,7 +71,7 @@ pub enum ProbeError {
         came: String,
     },
     /// Where an answer ends could not be learned.
-    #[error("cannot tell where an answer of {target} ends: {what}")]
+    #[error("cannot find the end of an answer of {target}: {what}")]
     End {
         /// The target.
         target: String,

@@ -181,8 +181,11 @@ impl Talk<'_> {
                 match self.more(patience) {
                     Ok(0) => return Err(self.failed(Failure::Closed)),
                     Ok(_) if self.came.len() > LONGEST => {
-                        return Err(self
-                            .end("an answer is longer than 64 MiB: ask something smaller".into()));
+                        return Err(self.end(
+                            "an answer is longer than 64 MiB: use a question with a shorter \
+                                 answer"
+                                .into(),
+                        ));
                     }
                     Ok(_) => patience = QUIET,
                     Err(Errno::TIMEDOUT) if self.came.is_empty() => return Err(self.silent()),
@@ -262,11 +265,11 @@ impl Talk<'_> {
     fn surplus(&self) -> ProbeError {
         let what = match &self.question.target {
             Target::Exec(_) | Target::Postgres(_) => {
-                "more lines came than one: end the question with something that prints a line of \
-                 its own, and give that line after `until`"
+                "the answer has more than one line: end the question with a command that prints a \
+                 final line, and give that line after `until`"
             }
-            Target::Http { .. } => "bytes came after the end of the page",
-            _ => "more bytes came after the end that was given: check what ends an answer",
+            Target::Http { .. } => "bytes arrived after the end of the page",
+            _ => "bytes arrived after the given end of the answer: check how an answer ends",
         };
         self.end(what.into())
     }

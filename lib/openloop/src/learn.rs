@@ -16,7 +16,7 @@ pub fn learn(answers: &[Vec<u8>]) -> Result<End, String> {
         return Err("there is no answer to learn from".into());
     };
     if *least == 0 {
-        return Err("an answer without a byte has no end that could be seen".into());
+        return Err("the end of an empty answer is not visible".into());
     }
     if least != most {
         let together = if answers.iter().all(|answer| answer.ends_with(b"\r\n")) {
@@ -27,9 +27,9 @@ pub fn learn(answers: &[Vec<u8>]) -> Result<End, String> {
             ""
         };
         return Err(format!(
-            "the first {} answers had between {least} and {most} bytes, so their length says \
-             nothing about where the next one ends: say with which bytes an answer ends{together}, \
-             or ask something whose answer is always as long",
+            "the first {} answers had between {least} and {most} bytes, so their length does not \
+             show where the next one ends: give the bytes that an answer ends with{together}, or \
+             use a question whose answers have one length",
             answers.len()
         ));
     }
@@ -60,7 +60,7 @@ mod tests {
         );
         let error = of(&["a", "bb"]).unwrap_err();
         assert!(!error.contains("all of them"), "{error}");
-        assert!(of(&["", ""]).unwrap_err().contains("without a byte"));
+        assert!(of(&["", ""]).unwrap_err().contains("empty answer"));
         assert!(of(&[]).unwrap_err().contains("no answer"));
     }
 }

@@ -1,4 +1,4 @@
-//! Connections: which one a question goes on, and what comes back.
+//! Connections: which one carries a question, and the answers.
 
 use std::collections::VecDeque;
 

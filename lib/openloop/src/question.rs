@@ -11,7 +11,7 @@ use crate::target::Target;
 /// The request, its rate, and the time limit of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Whom to ask.
+    /// The service.
     pub target: Target,
     /// The bytes of a question, for `tcp:` and `unix:`; one line for programs, `redis:` and
     /// `postgres:`, whose line end is added where it lacks. Empty for `http:`, and for what is
@@ -76,7 +76,7 @@ impl Question {
         if !(self.rate > 0.0 && self.rate <= Self::MOST_RATE) {
             let most = Self::MOST_RATE;
             return Some(format!(
-                "a rate of {} is out of range: ask from more than 0 to {most} times a second",
+                "a rate of {} is out of range: use more than 0 and at most {most} per second",
                 self.rate
             ));
         }
@@ -95,7 +95,7 @@ impl Question {
         }
         if !(1..=4096).contains(&self.connections) {
             return Some(format!(
-                "{} connections are out of range: allow 1 to 4096",
+                "{} connections are out of range: use 1 to 4096",
                 self.connections
             ));
         }
@@ -107,7 +107,7 @@ impl Question {
         }
         if self.patience > hour {
             return Some(format!(
-                "{:?} of patience are out of range: wait for at most an hour",
+                "a patience of {:?} is out of range: wait at most an hour",
                 self.patience
             ));
         }
@@ -120,37 +120,32 @@ impl Question {
         let line = self.send.strip_suffix(b"\n").unwrap_or(&self.send);
         match (target, &self.ends) {
             (Target::Http { .. }, _) if !self.send.is_empty() => Some(format!(
-                "{target} is asked by GET, so there is nothing to send: leave that \
-                              out, or write a whole request to tcp://"
+                "{target} is queried by GET, so there is nothing else to send: leave that out, or \
+                 send a whole request to tcp://"
             )),
             (Target::Http { .. }, ends) if *ends != Ends::Learned => {
-                Some("HTTP says itself where an answer ends: leave that out".into())
+                Some("HTTP defines where an answer ends: leave that out".into())
             }
             (Target::Http { .. }, _) => None,
             (Target::Redis { .. }, ends) if *ends != Ends::Learned => {
-                Some("Redis says itself where an answer ends: leave that out".into())
+                Some("Redis defines where an answer ends: leave that out".into())
             }
             (Target::Redis { .. } | Target::Postgres(_), _) if line.contains(&b'\n') => {
-                Some(format!("a question to {target} is one line"))
+                Some(format!("a question to {target} must be one line"))
             }
             (Target::Redis { .. }, _) => None,
             (Target::Exec(_) | Target::Postgres(_), Ends::Bytes(_)) => Some(
-                "a program answers with lines: leave out where an answer ends, or give the \
-                      line after `until`"
+                "a program answers with lines: leave out the end of an answer, or give the line \
+                 after `until`"
                     .into(),
             ),
-            (Target::Exec(_), _) if line.contains(&b'\n') => Some(
-                "a question to a program is one \
-                line"
-                    .into(),
-            ),
+            (Target::Exec(_), _) if line.contains(&b'\n') => {
+                Some("a question to a program must be one line".into())
+            }
             (Target::Exec(_) | Target::Postgres(_), _) => target.program()?.err(),
             (_, _) if self.send.is_empty() => {
                 let usual = target.usual_question().unwrap_or(r"PING\r\n");
-                Some(format!(
-                    "there is nothing to send to {target}: say what to ask, such as \
-                              '{usual}'"
-                ))
+                Some(format!("{target} needs something to send, such as '{usual}'"))
             }
             (_, Ends::Bytes(0)) => Some("an answer has at least 1 byte".into()),
             (_, Ends::Until(marker)) if marker.is_empty() => Some(
@@ -208,7 +203,8 @@ impl FromStr for Ends {
             ("learned", _) => Ok(Self::Learned),
             (_, Some(bytes)) => Ok(Self::Bytes(bytes)),
             _ => Err(format!(
-                "'{text}' does not say where an answer ends: write learned, N bytes, or until TEXT"
+                "'{text}' does not define the end of an answer: write learned, N bytes, or until \
+                 TEXT"
             )),
         }
     }
@@ -266,7 +262,7 @@ mod tests {
         for (question, part) in [
             (Question { rate: 0.0, ..tcp() }, "a rate of 0"),
             (Question { rate: f64::NAN, ..tcp() }, "a rate of NaN"),
-            (Question { rate: 1e9, ..tcp() }, "100000 times"),
+            (Question { rate: 1e9, ..tcp() }, "100000 per second"),
             (Question { limit: Duration::ZERO, ..tcp() }, "time limit"),
             (Question { rate: 1e5, limit: Duration::from_secs(3600), ..tcp() }, "10,000,000"),
             (Question { connections: 0, ..tcp() }, "0 connections"),
@@ -274,12 +270,12 @@ mod tests {
             (Question { patience: Duration::MAX, ..tcp() }, "patience"),
             (Question { ends: Ends::Bytes(0), ..tcp() }, "at least 1 byte"),
             (Question { ends: until(""), ..tcp() }, "never ends"),
-            (question("tcp://h:1", ""), "nothing to send to tcp://h:1"),
+            (question("tcp://h:1", ""), "tcp://h:1 needs something to send"),
             (question("http://h/", "x"), "by GET"),
             (question("redis://h", "PING\nPING"), "one line"),
-            (Question { ends: until("x"), ..question("redis://h", "") }, "Redis says itself"),
+            (Question { ends: until("x"), ..question("redis://h", "") }, "Redis defines"),
             (question("postgres://h", "a\nb"), "one line"),
-            (Question { ends: until("x"), ..question("http://h/", "") }, "HTTP says itself"),
+            (Question { ends: until("x"), ..question("http://h/", "") }, "HTTP defines"),
             (question("exec:cat", "a\nb"), "one line"),
             (Question { ends: Ends::Bytes(3), ..question("exec:cat", "a") }, "with lines"),
         ] {

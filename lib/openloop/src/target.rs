@@ -1,4 +1,4 @@
-//! Whom to ask.
+//! Services that can be queried.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -120,7 +120,7 @@ impl FromStr for Target {
             };
             if path.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'#') {
                 return Err(format!(
-                    "the path in '{text}' holds a character that must be written as %HH"
+                    "the path in '{text}' contains a character that must be written as %HH"
                 ));
             }
             return Ok(Self::Http { host, port: port.unwrap_or(80), path });
@@ -128,8 +128,8 @@ impl FromStr for Target {
         if let Some(rest) = text.strip_prefix("redis://") {
             if rest.contains('@') {
                 return Err(format!(
-                    "'{text}' has a user or a password, which is not sent: ask through exec: with \
-                     a client that logs in"
+                    "'{text}' has a user or a password, which is not supported: use exec: with a \
+                     client that logs in"
                 ));
             }
             let (host, port) = authority(text, rest.strip_suffix('/').unwrap_or(rest))?;
@@ -137,7 +137,7 @@ impl FromStr for Target {
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             return if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-                Err(format!("'{text}' holds a character that must be written as %HH"))
+                Err(format!("'{text}' contains a character that must be written as %HH"))
             } else {
                 Ok(Self::Postgres(text.into()))
             };
@@ -154,11 +154,12 @@ impl FromStr for Target {
         }
         if text.starts_with("https://") {
             return Err(format!(
-                "'{text}' needs TLS, which is not spoken here: ask the service behind it by http://"
+                "'{text}' needs TLS, which is not supported: query the service behind it with \
+                 http://"
             ));
         }
         Err(format!(
-            "'{text}' cannot be asked: write tcp://HOST:PORT, unix:/PATH, http://HOST:PORT/PATH, \
+            "'{text}' is not a service: write tcp://HOST:PORT, unix:/PATH, http://HOST:PORT/PATH, \
              redis://HOST, postgres://HOST or exec:COMMAND"
         ))
     }
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn bad_text_is_one_clear_sentence() {
         for (text, part) in [
-            ("", "cannot be asked"),
+            ("", "is not a service"),
             ("tcp://localhost", "names no port"),
             ("tcp://localhost:", "is not a port"),
             ("tcp://localhost:+1", "is not a port"),
@@ -267,7 +268,7 @@ mod tests {
             ("http://h/a\r\nX: y", "%HH"),
             ("https://h/", "TLS"),
             ("redis://", "names no host"),
-            ("redis://:secret@h", "not sent"),
+            ("redis://:secret@h", "not supported"),
             ("redis://h/3", "names no host"),
             ("postgres://h/a b", "%HH"),
             ("unix:run", "no absolute path"),

@@ -107,7 +107,7 @@ fn a_program_whose_answers_end_with_a_marker() {
     let marker = Ends::Until(b".".to_vec());
     all_answered(&Question { ends: marker, ..question(script, "done", 200.0) });
     let error = Probe::open(&question(script, "done", 200.0)).unwrap_err().to_string();
-    assert!(error.contains("more lines came than one"), "{error}");
+    assert!(error.contains("the answer has more than one line"), "{error}");
 }
 
 // Answers of all kinds, in turn.

@@ -139,7 +139,7 @@ fn questions_that_cannot_be_asked_are_refused() {
             2,
             r"write redis://127.0.0.1:6379, or add --probe-send 'PING\r\n'",
         ),
-        ("redis://me:secret@127.0.0.1", "", 2, "not sent"),
+        ("redis://me:secret@127.0.0.1", "", 2, "not supported"),
         ("localhost:6379", "PING", 2, "tcp://HOST:PORT"),
         ("tcp://127.0.0.1:99999", "PING", 2, "99999"),
         ("http://127.0.0.1:1/", "PING", 2, "by GET"),

@@ -81,7 +81,7 @@ impl Reader {
         fed
     }
 
-    /// The service closed the connection: what became of the answer that was on its way.
+    /// The outcome of the pending answer when the service closes the connection.
     pub fn closed(&self) -> Outcome {
         if self.got > 0 && self.http.ends_with_the_connection() {
             self.http.outcome()

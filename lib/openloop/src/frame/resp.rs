@@ -18,7 +18,7 @@ pub struct Resp {
     string: u64,
     /// A line that is not complete.
     line: Vec<u8>,
-    /// What the first value says of the whole answer.
+    /// The outcome of the answer, from its first value.
     outcome: Option<Outcome>,
 }
 
