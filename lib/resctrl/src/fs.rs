@@ -20,7 +20,7 @@ pub const DEFAULT_MOUNT: &str = "/sys/fs/resctrl";
 /// How resctrl is mounted (kernel documentation, x86/resctrl, "mount options").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MountOptions {
-    /// Ways of their own for code and data in the L3.
+    /// Separate ways for code and data in the L3.
     pub cdp: bool,
     /// The same in the L2.
     pub cdpl2: bool,
@@ -130,15 +130,12 @@ impl Resctrl {
             let with = if text.is_empty() { String::new() } else { format!(" with {text}") };
             let remedy = |errno| match errno {
                 libc::EINVAL => Some(
-                    "this machine lacks what an option asks for: cdp and cdpl2 need code and data \
-                     prioritization, \
-                     mba_MBps linear bandwidth allocation and mbm_local_bytes"
+                    "this machine does not support an option: cdp and cdpl2 need code and data \
+                     prioritization, mba_MBps needs linear bandwidth allocation and mbm_local_bytes"
                         .to_owned(),
                 ),
                 libc::EBUSY => Some(
-                    "it is mounted elsewhere: look for it in /proc/mounts of other \
-                                     namespaces"
-                        .into(),
+                    "it is mounted elsewhere: find it in /proc/mounts of other namespaces".into(),
                 ),
                 _ => None,
             };
@@ -193,8 +190,8 @@ impl Resctrl {
         Spelling { software_controller: self.options.mba_mbps, amd: self.amd }
     }
 
-    /// What the kernel says of the last command: `None` for `ok`, and where it cannot be read.
-    /// Lines are joined by `; `.
+    /// The kernel's status of the last command: `None` for `ok`, and where it cannot be read. Lines
+    /// are joined by `; `.
     pub fn last_status(&self) -> Option<String> {
         joined(&self.status_lines())
     }
@@ -205,7 +202,7 @@ impl Resctrl {
         lines.map(str::to_owned).collect()
     }
 
-    /// Runs an operation; a failure gets what the kernel says of it.
+    /// Runs an operation, and adds the kernel's explanation to a failure.
     ///
     /// The status is not about the operation just because it is there (Linux 6.1,
     /// `rdt_last_cmd_clear` and its callers): [`Says`] tells how the two belong together.

@@ -143,7 +143,7 @@ impl Group {
     fn make(&self, make: impl FnOnce(&dyn Kernel, &Path) -> io::Result<()>) -> Result<(), Error> {
         self.id.check()?;
         if self.id.is_default() {
-            return Err(Error::Usage("the default group is always there".into()));
+            return Err(Error::Usage("the default group always exists".into()));
         }
         let made = self.fs.run(
             || format!("making {}", self.place("")),
@@ -198,7 +198,7 @@ impl Group {
             let Some(why) = self.fs.kernel().unseen() else { return Ok(()) };
             return Err(Error::Busy(format!(
                 "{tried} was not tried: the users of {} are unknown, because {why}, and the kernel \
-                 can crash when a region in use is removed; do it as root outside of any \
+                 can crash when a region in use is removed; run this as root outside any \
                  container, where /proc shows every process",
                 device.display()
             )));
@@ -324,7 +324,7 @@ impl Group {
         text.trim().parse().map_err(|error| self.content("cpus_list", &text, error))
     }
 
-    /// Sets them; CPUs that it had besides go to the default group.
+    /// Sets them; its other CPUs go to the default group.
     ///
     /// # Errors
     /// The kernel's refusal.

@@ -76,10 +76,10 @@ impl GroupId {
     fn unfit(name: &str) -> Option<&'static str> {
         match name {
             "" => Some("it is empty"),
-            "." | ".." => Some("it names a folder that is there"),
-            "info" | "mon_groups" | "mon_data" => Some("the kernel has a folder of that name"),
+            "." | ".." => Some("a folder with that name exists"),
+            "info" | "mon_groups" | "mon_data" => Some("the kernel uses that name for a folder"),
             _ if meant(name).len() > 255 => Some("it is longer than 255 bytes"),
-            _ if name.contains(['/', '\n', '\0']) => Some("it holds '/', a newline or NUL"),
+            _ if name.contains(['/', '\n', '\0']) => Some("it contains '/', a newline or NUL"),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ use crate::schemata::{Domain, Mask, Resource};
 #[doc(alias("pqos_cap", "pqos_capability"))]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Info {
-    /// Caches whose ways are shared out, by the resource's name.
+    /// Caches whose ways can be allocated, by the resource's name.
     pub caches: BTreeMap<String, CacheInfo>,
     /// Bandwidths that are shared out, by the resource's name.
     pub bandwidths: BTreeMap<String, BandwidthInfo>,
@@ -27,7 +27,7 @@ pub struct Info {
     pub others: Vec<String>,
 }
 
-/// A cache whose ways are shared out.
+/// A cache whose ways can be allocated.
 #[doc(alias("pqos_cap_l3ca", "pqos_cap_l2ca"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheInfo {
@@ -41,7 +41,7 @@ pub struct CacheInfo {
     pub shareable_bits: Mask,
     /// Whether masks with gaps are taken; `false` too where the kernel does not say.
     pub sparse_masks: bool,
-    /// What uses which way, for each domain.
+    /// The users of each way, for each domain.
     pub bit_usage: BTreeMap<Domain, BitUsage>,
     /// The part of it that devices write to, where that can be chosen.
     #[serde(default, skip_serializing_if = "IoAlloc::is_unsupported")]
@@ -56,7 +56,7 @@ impl CacheInfo {
     }
 }
 
-/// Whether the ways that devices write to can be chosen, and which were (kernel documentation,
+/// Whether the ways that devices write to can be chosen, and the chosen ones (kernel documentation,
 /// resctrl, "io_alloc" and "io_alloc_cbm", Linux 6.19; AMD's SDCIAE).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -99,8 +99,8 @@ impl fmt::Display for IoAlloc {
     }
 }
 
-/// What uses the ways of one cache: a letter for each way, the highest first (kernel documentation,
-/// x86/resctrl, "bit_usage").
+/// The users of the ways of one cache: a letter for each way, the highest first (kernel
+/// documentation, x86/resctrl, "bit_usage").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BitUsage(pub String);
@@ -141,12 +141,12 @@ impl Info {
         self.bandwidths.get(Resource::Mb.name())
     }
 
-    /// Whether code and data have ways of their own at a level.
+    /// Whether code and data have separate ways at a level.
     pub fn cdp(&self, level: u32) -> bool {
         self.caches.contains_key(&format!("L{level}CODE"))
     }
 
-    /// The resources that share out the ways of a cache level: one, or two with CDP.
+    /// The resources that allocate the ways of a cache level: one, or two with CDP.
     pub fn of_level(&self, level: u32) -> Vec<Resource> {
         let all = self.caches.keys().map(|name| Resource::of(name));
         all.filter(|resource| resource.cache_level() == Some(level)).collect()

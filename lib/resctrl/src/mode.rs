@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Others may use the same ways.
+    /// Other groups may use the same ways.
     Shareable,
     /// No other group may.
     Exclusive,
-    /// On the way to being pseudo-locked: has no tasks, CPUs or monitoring.
+    /// Being set up for pseudo-locking: has no tasks, CPUs or monitoring.
     PseudoLocksetup,
-    /// Stands for a pseudo-locked region.
+    /// Represents a pseudo-locked region.
     PseudoLocked,
 }
 

@@ -122,7 +122,7 @@ pub struct Used {
     pub local: Option<u64>,
 }
 
-/// What a group used between two readings that are so many seconds apart.
+/// The usage of a group between two readings that are `seconds` apart.
 pub fn used(group: &GroupId, before: &[Reading], now: &[Reading], seconds: f64) -> Vec<Used> {
     let mut all: Vec<Used> = Vec::new();
     for reading in now {

@@ -1,5 +1,5 @@
-//! Ways for one alone: which bits, and what all others are left with. Pure functions of what
-//! `info/` and the groups say.
+//! Exclusive ways for one group: their bits, and the ways that remain for the others. Pure
+//! functions of what `info/` and the groups say.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use crate::transaction::Step;
 /// A cache in two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split {
-    /// The ways for one alone: neighbours.
+    /// The exclusive ways, which are adjacent.
     pub alone: Mask,
-    /// The ways for all others: neighbours, unless the processor takes masks with gaps.
+    /// The ways for all others, which are adjacent unless the processor accepts masks with gaps.
     pub others: Mask,
-    /// Whether I/O may use some of the ways that are for one alone.
+    /// Whether I/O may use some of the exclusive ways.
     pub with_io: bool,
 }
 
-/// Splits the ways of a domain that are free for it: `ways` of them for one alone, at the end of
-/// the cache that I/O does not use; where masks may have gaps, also in between.
+/// Splits the free ways of a domain: `ways` of them become exclusive, at the end of the cache that
+/// I/O does not use; where masks may have gaps, also in between.
 ///
 /// # Errors
 /// Why it cannot be, to follow "because".
 pub fn split(cache: &CacheInfo, domain: Domain, taken: Mask, ways: u32) -> Result<Split, String> {
     let least = cache.min_cbm_bits.max(1);
     if ways < least {
-        return Err(format!("a mask needs {least} bits at least"));
+        return Err(format!("a mask needs at least {least} bits"));
     }
     let all = cache.cbm_mask;
     let free =
@@ -37,7 +37,7 @@ pub fn split(cache: &CacheInfo, domain: Domain, taken: Mask, ways: u32) -> Resul
     if free.count() < ways + least {
         let why = if taken.is_empty() { "" } else { "; the rest is exclusive or pseudo-locked" };
         return Err(format!(
-            "{ways} ways for one leave fewer than {least} of the {} that are free{why}",
+            "{ways} exclusive ways would leave fewer than {least} of the {} free ways{why}",
             free.count()
         ));
     }
@@ -81,21 +81,21 @@ fn longest_run(mask: Mask) -> Mask {
     best
 }
 
-/// Ways for one group alone in some caches, and what that takes from others.
+/// Exclusive ways for one group in some caches, and what that takes from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Isolation {
     /// What the one may use of these caches; nothing else is named.
     pub alone: Schemata,
     /// What all others may use there.
     pub others: Schemata,
-    /// What groups that exist, the default one included, are to be set to: what they have without
-    /// the ways for one alone.
+    /// New settings of existing groups, the default one included: their old ones without the
+    /// exclusive ways.
     pub shrunk: BTreeMap<GroupId, Schemata>,
     /// The split of each cache.
     pub splits: BTreeMap<Domain, Split>,
 }
 
-/// Plans `ways` ways of the caches `domains` at a level for one group alone.
+/// Plans `ways` exclusive ways of the caches `domains` at a level for one group.
 ///
 /// Groups that exist keep what they have of the others' ways; exclusive ones and pseudo-locked
 /// regions keep all they have.
@@ -135,7 +135,8 @@ pub fn isolate(
                     && (cache.sparse_masks || rest.is_contiguous());
                 if !fits {
                     return Err(format!(
-                        "{id} has {resource}:{domain}={mask}, which leaves it no mask without {}",
+                        "{id} has {resource}:{domain}={mask}, and no valid mask would remain for \
+                         it without {}",
                         split.alone
                     ));
                 }
@@ -168,7 +169,7 @@ pub fn taken(info: &Info, state: &State, resources: &[Resource], domain: Domain)
 }
 
 impl Isolation {
-    /// The steps that make a group with the ways for it alone. The group is shareable, as every new
+    /// The steps that create a group with the exclusive ways. The group is shareable, as every new
     /// one: only `exclusive` keeps groups that are made later off its ways ([`Step::Mode`]).
     pub fn steps(&self, group: &GroupId) -> Vec<Step> {
         let shrink = self
@@ -232,8 +233,8 @@ mod tests {
         assert_eq!(split(&broadwell, Mask(0x7), 4).unwrap().alone, Mask(0x78));
         assert!(split(&cache(11, 0x7ff, 2, false), Mask(0), 4).unwrap().with_io);
         for (cache, taken, ways, part) in [
-            (cache(11, 0, 2, false), 0, 1, "2 bits at least"),
-            (cache(11, 0, 2, false), 0, 10, "leave fewer than 2 of the 11"),
+            (cache(11, 0, 2, false), 0, 1, "at least 2 bits"),
+            (cache(11, 0, 2, false), 0, 10, "would leave fewer than 2 of the 11"),
             (cache(11, 0, 1, false), 0x3e0, 5, "exclusive or pseudo-locked"),
         ] {
             assert!(split(&cache, Mask(taken), ways).unwrap_err().contains(part));

@@ -129,7 +129,7 @@ mod tests {
         for (text, part) in [
             ("/dev/shm", "write tmpfs:/dev/shm"),
             ("/dev/dax0.0", "write devdax:/dev/dax0.0"),
-            ("/mnt/pmem0", "dax:/mnt/pmem0 on"),
+            ("/mnt/pmem0", "dax:/mnt/pmem0 for"),
             ("./x", "file:./x for"),
             ("tmpf:/x", "did you mean tmpfs:/x?"),
             ("RAM", "did you mean dram?"),

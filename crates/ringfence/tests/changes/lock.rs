@@ -73,8 +73,8 @@ fn regions_are_listed() {
 fn what_makes_no_sense_is_refused_in_a_line() {
     let (tree, spec) = broadwell();
     let cases: &[(&[&str], &str)] = &[
-        (&["create", "hot", "--size", "5MiB"], "4 MiB at most"),
-        (&["create", "hot", "--size", "0B"], "at least a byte"),
+        (&["create", "hot", "--size", "5MiB"], "at most 4 MiB"),
+        (&["create", "hot", "--size", "0B"], "at least one byte"),
         (&["create", "hot", "--size", "big"], "--size: 'big' is not a size"),
         (&["create", "info", "--size", "1MiB", "--dry-run"], "cannot be the name"),
         (&["create", "hot", "--size", "1MiB", "--cpu", "99"], "there is no CPU 99 here"),

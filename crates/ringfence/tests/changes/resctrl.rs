@@ -144,7 +144,7 @@ fn a_journal_of_another_user_is_not_acted_upon_unasked() {
         return;
     }
     let said = run(&tree, &[]).said();
-    assert!(said.contains("which user 4711 ran"), "{said}");
+    assert!(said.contains("started by user 4711"), "{said}");
     for verb in ["recover", "forget"] {
         let output = run(&tree, &[verb]);
         assert_eq!(output.code(), Some(2), "{}", output.stderr);

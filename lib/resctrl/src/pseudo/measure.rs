@@ -21,7 +21,7 @@ pub enum What {
     L3,
 }
 
-/// What was measured.
+/// A measurement of a region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Measured {
     /// Cycles of the TSC for each read, in order of address.

@@ -1,4 +1,4 @@
-//! Pseudo-locked regions: memory that is loaded into ways of a cache which nothing else may fill.
+//! Pseudo-locked regions: memory that is loaded into cache ways that no other data may fill.
 //!
 //! Three kinds of processor can ([`support`]). [`RegionPlan`] works out the ways and the steps for
 //! a [`crate::Transaction`], in the kernel's order; [`Mapped`] maps the region; [`measure`] has the
@@ -38,8 +38,7 @@ const MODELS: [(u32, &str); 3] =
     [(0x4f, "Broadwell-X"), (0x5c, "Goldmont"), (0x7a, "Goldmont Plus")];
 
 /// The alternative on machines that cannot lock regions.
-pub const ALTERNATIVE: &str =
-    "exclusive ways into which the data are loaded beforehand come closest";
+pub const ALTERNATIVE: &str = "exclusive ways with preloaded data come closest";
 
 /// Whether regions can be locked into caches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,23 +74,22 @@ pub fn support(root: &FsRoot) -> Support {
         let here = field(cpuinfo, "model name").unwrap_or("this processor");
         let names = MODELS.map(|(_, name)| name).join(", ");
         return Support::Cannot(format!(
-            "the kernel does not lock regions into the caches of {here}: it does on {names} alone; \
+            "the kernel does not lock regions into the caches of {here}, only on {names}; \
              {ALTERNATIVE}"
         ));
     };
     match Resctrl::find(root) {
         Err(why) => Support::Cannot(format!("no region can be locked: {why}")),
         Ok(fs) if fs.options().cdp || fs.options().cdpl2 => Support::Cannot(
-            "no region can be locked while code and data have ways of their own: unmount resctrl, \
-             and mount it \
-             without cdp and cdpl2"
+            "no region can be locked while code and data have separate ways (CDP): unmount \
+             resctrl, and mount it without cdp and cdpl2"
                 .into(),
         ),
         Ok(_) => Support::Can(name),
     }
 }
 
-/// What is known of a cache besides resctrl's own files.
+/// Facts about a cache that are not in resctrl's own files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cache {
     /// The bytes of a way.
@@ -119,7 +117,7 @@ impl Cache {
             size.amount.checked_div(ways.into())
         });
         let way = way.ok_or_else(|| {
-            Error::Usage(format!("resctrl shares out no L{level} cache {domain} here"))
+            Error::Usage(format!("resctrl cannot allocate L{level} cache {domain} here"))
         })?;
         let cpus = cpus_below(root, level, domain);
         let locked_by = locked_near(fs, level, domain, &cpus)?;
@@ -160,18 +158,18 @@ fn cpus_below(root: &FsRoot, level: u32, domain: Domain) -> CpuSet {
     root.numbered(base, "cpu").into_iter().filter(is_it).collect()
 }
 
-/// A region that is to be: which ways, and what it takes to lock it.
+/// A planned region: its ways, and the steps that lock it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionPlan {
     /// The group for the region.
     pub group: GroupId,
-    /// The ways, neighbours that neither a device nor an exclusive group uses.
+    /// The ways, which are adjacent and used by no device and no exclusive group.
     pub mask: Mask,
     /// Its size in bytes: whole ways, at least the requested size.
     pub bytes: u64,
     /// The CPUs from which it can be mapped; none where that is not known.
     pub cpus: CpuSet,
-    /// The way there: take the ways from all other groups, make the group, set it up, lock.
+    /// The steps: take the ways from all other groups, create the group, set it up, lock.
     pub steps: Vec<Step>,
 }
 
@@ -192,13 +190,12 @@ impl RegionPlan {
             Err(Error::Usage(format!("no region of {} can be locked: {why}", kib(bytes))))
         };
         if group.is_default() || group.is_monitor() || state.groups.contains_key(group) {
-            return refuse(format!(
-                "it takes a group of control of its own that does not exist yet, not {group}"
-            ));
+            return refuse(format!("it needs a new control group, not {group}"));
         }
         if info.cdp(2) || info.cdp(3) {
             return refuse(
-                "code and data have ways of their own: mount resctrl without cdp and cdpl2".into(),
+                "code and data have separate ways (CDP): mount resctrl without cdp and cdpl2"
+                    .into(),
             );
         }
         let resource = if level == 2 { Resource::L2 } else { Resource::L3 };
@@ -206,18 +203,17 @@ impl RegionPlan {
             return refuse(format!("resctrl cannot allocate ways of an L{level} here"));
         }
         if bytes == 0 || cache.way == 0 {
-            return refuse("it takes at least a byte, and a cache whose size is known".into());
+            return refuse("it needs at least one byte, and a cache of known size".into());
         }
         let ways = bytes.div_ceil(cache.way);
         let whole = ways.saturating_mul(cache.way);
         if whole > LARGEST {
             let fit = match LARGEST / cache.way {
                 0 => "and not even one fits".into(),
-                most => format!("so ask for {} at most", kib(most * cache.way)),
+                most => format!("so request at most {}", kib(most * cache.way)),
             };
             return refuse(format!(
-                "a way of this cache has {}, which makes {}, and the kernel locks {} at most, \
-                 {fit}",
+                "a way of this cache has {}, which makes {}; the kernel locks at most {}, {fit}",
                 kib(cache.way),
                 kib(whole),
                 kib(LARGEST),
@@ -235,9 +231,7 @@ impl RegionPlan {
         };
         let split = isolation.splits[&domain];
         if split.with_io {
-            return refuse(format!(
-                "the {ways} ways it takes are not free of those that devices use"
-            ));
+            return refuse(format!("{ways} ways that no device uses are not available"));
         }
         let shrink = |(id, schemata): (&GroupId, &Schemata)| Step::Schemata {
             group: id.clone(),

@@ -24,9 +24,9 @@ fn three_models_can() {
         ("GenuineIntel", 6, 79, "", Ok("Broadwell-X")),
         ("GenuineIntel", 6, 92, "", Ok("Goldmont")),
         ("GenuineIntel", 6, 122, "", Ok("Goldmont Plus")),
-        ("GenuineIntel", 6, 85, "", Err("caches of A Processor: it does on Broadwell-X, Goldmont")),
-        ("GenuineIntel", 15, 79, "", Err("exclusive ways into which")),
-        ("AuthenticAMD", 6, 79, "", Err("exclusive ways into which")),
+        ("GenuineIntel", 6, 85, "", Err("caches of A Processor, only on Broadwell-X, Goldmont")),
+        ("GenuineIntel", 15, 79, "", Err("exclusive ways with preloaded data")),
+        ("AuthenticAMD", 6, 79, "", Err("exclusive ways with preloaded data")),
         ("GenuineIntel", 6, 79, ",cdp", Err("mount it without cdp")),
         ("GenuineIntel", 6, 92, ",cdpl2", Err("mount it without cdp")),
     ] {
@@ -106,13 +106,13 @@ fn what_cannot_be_is_refused_before_the_kernel_is_asked() {
     let said = why(planned(&model, "a", (3, 0), (4 << 20) + 1));
     assert!(
         said.contains("way of this cache has 1 MiB, which makes 5 MiB")
-            && said.contains("4 MiB at most"),
+            && said.contains("at most 4 MiB"),
         "{said}"
     );
     assert!(why(planned(&model, "a", (2, 0), 1)).contains("no L2 cache 0"));
-    assert!(why(planned(&model, "a", (3, 0), 0)).contains("at least a byte"));
+    assert!(why(planned(&model, "a", (3, 0), 0)).contains("at least one byte"));
     model.resctrl().group(&GroupId::control("a")).create().unwrap();
-    assert!(why(planned(&model, "a", (3, 0), 1)).contains("that does not exist yet"));
+    assert!(why(planned(&model, "a", (3, 0), 1)).contains("it needs a new control group"));
     let cdp = Model::new(Hardware::broadwell().with_cdp());
     assert!(why(planned(&cdp, "a", (3, 0), 1)).contains("without cdp"));
     let large = Hardware {
@@ -122,7 +122,7 @@ fn what_cannot_be_is_refused_before_the_kernel_is_asked() {
     assert!(why(planned(&Model::new(large), "a", (3, 0), 1)).contains("not even one fits"));
     let mut shared = Hardware::broadwell();
     shared.l3.as_mut().unwrap().shareable = Mask(0xffffe);
-    assert!(why(planned(&Model::new(shared), "a", (3, 0), 2 << 20)).contains("devices use"));
+    assert!(why(planned(&Model::new(shared), "a", (3, 0), 2 << 20)).contains("no device uses"));
 }
 
 #[test]

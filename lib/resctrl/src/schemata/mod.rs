@@ -67,7 +67,7 @@ impl Resource {
         known.map_or_else(|| Resource::Other(name.to_owned()), |(resource, _)| resource)
     }
 
-    /// The level of the cache whose ways it shares out.
+    /// The level of the cache whose ways it allocates.
     pub fn cache_level(&self) -> Option<u32> {
         match self {
             Resource::L3 | Resource::L3Code | Resource::L3Data => Some(3),
@@ -301,7 +301,7 @@ impl FromStr for Schemata {
                 Line::Domains(domains(&resource, values).map_err(fail)?)
             };
             if schemata.lines.insert(resource, parsed).is_some() {
-                return Err(fail("the resource comes twice".into()));
+                return Err(fail("the resource appears twice".into()));
             }
         }
         Ok(schemata)
@@ -326,7 +326,7 @@ fn domains(resource: &Resource, values: &str) -> Result<BTreeMap<Domain, Setting
             _ => Setting::Text(value.to_owned()),
         };
         if domains.insert(number, setting).is_some() {
-            return Err(format!("cache {number} comes twice"));
+            return Err(format!("cache {number} appears twice"));
         }
     }
     Ok(domains)

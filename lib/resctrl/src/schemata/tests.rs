@@ -30,8 +30,8 @@ fn mistakes_are_named() {
         ("L3:0=", "not a mask"),
         ("MB:0=fast", "not a bandwidth"),
         ("MB:0=-1", "not a bandwidth"),
-        ("L3:0=f;0=f", "comes twice"),
-        ("L3:0=f\nL3:1=f", "comes twice"),
+        ("L3:0=f;0=f", "appears twice"),
+        ("L3:0=f\nL3:1=f", "appears twice"),
     ] {
         let error = text.parse::<Schemata>().expect_err(text).to_string();
         assert!(error.contains(part), "{text}: {error}");

@@ -17,7 +17,7 @@ use crate::kernel::Kernel;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pending {
-    /// A transaction is under way, or was killed.
+    /// A transaction is running, or was killed.
     Unfinished,
     /// A setting is kept.
     Kept,
@@ -66,7 +66,7 @@ pub(super) fn names(dir: &Path, what: Pending) -> Vec<(String, String)> {
     names
 }
 
-/// The journals of what was lent by programs that live no more.
+/// The journals of temporary settings whose programs no longer run.
 pub(super) fn orphaned(kernel: &dyn Kernel, dir: &Path) -> Vec<PathBuf> {
     let all = names(dir, Pending::Lent).into_iter().map(|(_, file)| dir.join(file));
     let dead = |path: &PathBuf| {

@@ -19,7 +19,7 @@ pub fn session(fs: &Resctrl) -> Result<Option<Identity>, Error> {
     identity(fs, "info".as_ref())
 }
 
-/// What a group is known by; `None` where it has gone.
+/// The identity of a group; `None` if it no longer exists.
 pub fn group(fs: &Resctrl, id: &GroupId) -> Result<Option<Identity>, Error> {
     identity(fs, &id.path())
 }

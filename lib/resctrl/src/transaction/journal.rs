@@ -1,4 +1,4 @@
-//! The journal of a transaction: what was there before, and its steps.
+//! The journal of a transaction: the previous state, and its steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::state::State;
 /// The version of the format.
 pub const SCHEMA: u32 = 1;
 
-/// A line that says that the kernel has refused the last step: it was not taken.
+/// A line that records that the kernel refused the last step: it was not done.
 pub const REFUSED: &str = "refused";
 
 /// The first line.
@@ -29,12 +29,12 @@ pub struct Header {
     pub place: String,
     /// Whether the transaction has mounted it.
     pub mounted: bool,
-    /// Everything as it was.
+    /// The previous state.
     pub before: State,
     /// What the groups of that are known by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub identities: BTreeMap<GroupId, Identity>,
-    /// Whether it holds that alone which could not be put back when the rest was.
+    /// Whether it contains only the part that could not be restored together with the rest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rest: bool,
 }

@@ -108,8 +108,8 @@ pub fn pending(options: &Options) -> Vec<(Pending, String)> {
     left.filter(|left| left.past.is_none()).map(|left| (left.what, left.purpose)).collect()
 }
 
-/// The changes left behind or kept that this user may see. Reads `folder`, or every user's default
-/// folder below this root; creates and changes nothing.
+/// The leftover and kept changes that are visible to this user. Reads `folder`, or every user's
+/// default folder below this root; creates and changes nothing.
 pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     let kernel = HostKernel::new(root, "");
     let boot = kernel.boot_id();

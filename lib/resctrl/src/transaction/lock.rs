@@ -20,7 +20,7 @@ const SHORT: Duration = Duration::from_secs(10);
 // A program that only checks whether a lock is held holds it for that moment.
 const LOOKED_AT: Duration = Duration::from_millis(100);
 
-/// Whether a transaction is under way that uses this folder, as far as this user may see it.
+/// Whether a transaction that uses this folder is running, as far as this user can see.
 pub fn is_held(dir: &Path) -> bool {
     File::open(dir.join(LOCK)).and_then(|file| flock(&file, false)).is_ok_and(|free| !free)
 }
@@ -39,8 +39,8 @@ pub struct Own {
     _changes: Option<Held>,
 }
 
-/// Waits until no other transaction is under way: of this folder, and of this resctrl, in whichever
-/// folder the other's journal lies.
+/// Waits until no other transaction of this folder or of this resctrl is running, wherever its
+/// journal is.
 pub fn own(dir: &Path, fs: Option<&Resctrl>, wait: Duration) -> Result<Own, Error> {
     let until = Instant::now() + wait.max(LOOKED_AT);
     let folder = of_folder(dir, until)?;

@@ -105,7 +105,7 @@ impl Transaction {
         Ok(Self { fs, options, record, journal, path, recovered, lock: Some(lock) })
     }
 
-    /// Everything as it was before.
+    /// The previous state.
     pub fn before(&self) -> &State {
         &self.record.header.before
     }
@@ -194,7 +194,7 @@ impl Transaction {
         self.keep_in(Pending::Kept.file(), refusal)
     }
 
-    /// As [`Transaction::keep`], under a name of its own beside whatever else is kept: until
+    /// As [`Transaction::keep`], under its own name, in addition to other kept settings: until
     /// [`undo_named`].
     ///
     /// # Errors

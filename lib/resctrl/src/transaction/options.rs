@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a transaction stands; steps are counted from 0 over the journal.
+/// The progress of a transaction; steps are counted from 0 over the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// It has the lock and has read everything; nothing is written down.

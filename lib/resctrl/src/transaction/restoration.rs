@@ -11,7 +11,7 @@ pub struct Restored {
     pub steps: Vec<Step>,
     /// What another process has changed since, one sentence each: it was left alone.
     pub left: Vec<String>,
-    /// What was put where it may not have been before, one sentence each.
+    /// What was restored to a place where it may not have been before, one sentence each.
     pub notes: Vec<String>,
     /// Changes that could not be undone and are still in a journal, one sentence each: settings of
     /// an offline CPU or cache, which [`super::recover`] restores once it is online; and invalid
@@ -20,7 +20,7 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// Everything that a user should know besides the steps.
+    /// Everything other than the steps that a user should know.
     pub fn said(&self) -> impl Iterator<Item = &String> {
         self.left.iter().chain(&self.notes).chain(&self.waiting)
     }

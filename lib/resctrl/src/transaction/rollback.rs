@@ -116,7 +116,7 @@ pub fn same_mount(fs: &Resctrl, header: &Header) -> Result<(), Error> {
     match identity::past(fs, header)? {
         None => Ok(()),
         Some(past) => Err(Error::Busy(format!(
-            "'{}' belongs to {past}, which is gone with all settings: nothing was tried",
+            "'{}' belongs to {past}, whose settings no longer exist: nothing was changed",
             header.head.purpose
         ))),
     }
@@ -172,7 +172,7 @@ pub fn go_back(
     })
 }
 
-/// The way back from what is there now.
+/// The steps that restore the previous state from the current one.
 pub fn way_back(fs: &Resctrl, record: &Record) -> Result<undo::Undo, Error> {
     let state = State::read(fs)?;
     let strangers = identity::strangers(fs, record, &state)?;
@@ -180,7 +180,7 @@ pub fn way_back(fs: &Resctrl, record: &Record) -> Result<undo::Undo, Error> {
     Ok(undo::undo(record, &now, &fs.info()?, &Table { fs, record }))
 }
 
-/// What to say of lines that make no sense.
+/// The note about invalid lines.
 pub fn damage(lines: &[usize], path: &Path) -> String {
     let numbers: Vec<String> = lines.iter().map(usize::to_string).collect();
     format!(
@@ -315,8 +315,8 @@ fn put_back_all(
     Ok((all, mounted))
 }
 
-/// What is put back before another transaction begins: all that was left behind, in this folder and
-/// in others of this user's. What others have left is theirs: it is told.
+/// Restores all leftovers in this and other folders of this user, before another transaction
+/// begins. What others have left is theirs: it is told.
 pub fn before_another(
     fs: &Resctrl,
     dir: &Path,
@@ -355,20 +355,18 @@ pub fn others_left(purpose: &str, owner: Option<u32>, folder: &Path) -> String {
     let who = owner.map_or_else(|| "another user".into(), |uid| format!("user {uid}"));
     let folder = folder.display();
     format!(
-        "'{purpose}', which {who} ran, was killed and left resctrl changed: preview the recovery \
+        "'{purpose}', started by {who}, was killed and left resctrl changed: preview the recovery \
          with 'ringfence resctrl recover --dry-run --folder {folder}', run it without --dry-run, \
          or use 'ringfence resctrl forget --folder {folder}'"
     )
 }
 
-/// Unmounts what was mounted for a transaction, unless another process has begun to use it.
+/// Unmounts resctrl if it was mounted for a transaction, unless another process uses it by now.
 pub fn unmount(fs: &Resctrl, restored: &mut Restored) {
     let alone = fs.groups().is_ok_and(|groups| groups.len() == 1);
     let done = if alone { fs.clone().unmount() } else { Err(Error::Busy("it has groups".into())) };
     if let Err(error) = done {
-        restored
-            .left
-            .push(format!("resctrl, which was not mounted before, stays mounted: {error}"));
+        restored.left.push(format!("resctrl was not mounted before and stays mounted: {error}"));
     }
 }
 
@@ -381,7 +379,7 @@ pub fn recover(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Erro
     end(fs, Pending::Unfinished.file(), options)
 }
 
-/// Puts back what [`super::Transaction::keep`] has left; `None` where nothing is kept.
+/// Undoes [`super::Transaction::keep`]; `None` where nothing is kept.
 ///
 /// # Errors
 /// As [`recover`].
@@ -389,8 +387,7 @@ pub fn undo_kept(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Er
     end(fs, Pending::Kept.file(), options)
 }
 
-/// Puts back what [`super::Transaction::keep_named`] has left; `None` where nothing is kept under
-/// that name.
+/// Undoes [`super::Transaction::keep_named`]; `None` where nothing is kept under that name.
 ///
 /// # Errors
 /// As [`recover`]; or a name that cannot be that of a group.
@@ -398,8 +395,7 @@ pub fn undo_named(fs: &Resctrl, name: &str, options: &Options) -> Result<Option<
     end(fs, &files::named(Pending::Kept, name)?, options)
 }
 
-/// Puts back what [`super::Transaction::lend`] has left in force; `None` where nothing is under
-/// that name.
+/// Undoes [`super::Transaction::lend`]; `None` where nothing has that name.
 ///
 /// # Errors
 /// As [`undo_named`].

@@ -1,4 +1,5 @@
-//! How to get back: a pure function of what was there, what was done, and what is there now.
+//! The steps that undo a transaction: a pure function of the previous state, the steps done, and
+//! the current state.
 //!
 //! Only what the journal names is touched. Where something is now neither as it was before nor as
 //! the journal's steps made it, another process has changed it since: it is left alone and
@@ -18,16 +19,16 @@ use crate::mode::Mode;
 use crate::schemata::{Domain, Resource, Schemata, Setting};
 use crate::state::{GroupState, State};
 
-/// The way back.
+/// The steps that undo a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Undo {
     /// What to do, in this order.
     pub steps: Vec<Step>,
     /// What another process has changed, one sentence each; it stays.
     pub left: Vec<String>,
-    /// What was put where it may not have been before, one sentence each.
+    /// What is restored to a place where it may not have been before, one sentence each.
     pub notes: Vec<String>,
-    /// What cannot be put back yet.
+    /// What cannot be restored yet.
     pub rest: Rest,
 }
 
@@ -86,13 +87,13 @@ pub trait Lives {
     fn origin(&self, thread: Thread) -> Option<GroupId>;
 }
 
-/// Works out the way back.
+/// Determines the steps that undo a transaction.
 pub fn undo(record: &Record, now: &Now, info: &Info, lives: &dyn Lives) -> Undo {
     let past = Past::of(record);
     let mut undo = Undo::default();
     for group in now.strangers {
         undo.left.push(format!(
-            "{group} is now another group, which another program made under that name"
+            "{group} is now another group, which another program created with that name"
         ));
     }
     threads(&past, now, lives, &mut undo);
@@ -303,7 +304,7 @@ fn threads(past: &Past, now: &Now, lives: &dyn Lives, undo: &mut Undo) {
         } else if now.group(&home).is_some() {
             back.entry(home).or_default().push(thread);
         } else {
-            undo.left.push(format!("thread {} was in {home}, which is gone", thread.tid));
+            undo.left.push(format!("thread {} was in {home}, which no longer exists", thread.tid));
         }
     }
     undo.steps.extend(back.into_iter().map(|(group, threads)| Step::Threads { group, threads }));
@@ -311,8 +312,8 @@ fn threads(past: &Past, now: &Now, lives: &dyn Lives, undo: &mut Undo) {
         let (threads, they) =
             if count == 1 { ("thread", "it goes") } else { ("threads", "they go") };
         undo.notes.push(format!(
-            "{count} {threads} of {at} outlived the processes that started them, so their group is \
-             unknown: {they} to {home}"
+            "{count} {threads} of {at} outlived the processes that started them, so their former \
+             group is unknown: {they} to {home}"
         ));
     }
 }
@@ -322,7 +323,7 @@ fn settings(past: &Past, now: &Now, info: &Info, undo: &mut Undo) {
     for (&(group, resource, domain), written) in &past.written {
         let Some(was) = past.before.groups.get(group) else { continue };
         let Some(state) = now.group(group) else {
-            let gone = format!("{group}, which had been changed, is gone");
+            let gone = format!("{group}, which had been changed, no longer exists");
             if !undo.left.contains(&gone) {
                 undo.left.push(gone);
             }
@@ -331,7 +332,8 @@ fn settings(past: &Past, now: &Now, info: &Info, undo: &mut Undo) {
         let Some(old) = was.schemata.get(resource, domain) else {
             if let Some(present) = state.schemata.get(resource, domain) {
                 undo.left.push(format!(
-                    "{resource}:{domain} of {group} came online meanwhile: it stays at {present}"
+                    "{resource}:{domain} of {group} came online in the meantime and stays at \
+                     {present}"
                 ));
             }
             continue;

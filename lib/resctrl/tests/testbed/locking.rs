@@ -92,7 +92,7 @@ pub fn more_than_four_mebibytes(env: &dyn Env) {
     assert_eq!(group.size().unwrap()[0].amount, 4 << 20);
     take_down(env, &[&group]);
     let why = plan(env, "b", 5 << 20).unwrap_err().to_string();
-    assert!(why.contains("locks 4 MiB at most"), "{why}");
+    assert!(why.contains("locks at most 4 MiB"), "{why}");
 }
 
 pub fn ways_of_others(env: &dyn Env) {

@@ -191,7 +191,7 @@ fn what_a_user_left_is_said_to_root() {
     drop(Part::of_nobody());
     let text = begin("root's").err().unwrap().to_string();
     let folder = Path::new(SESSION).join("ringfence");
-    assert!(text.contains("'held', which user 65534 ran, was killed"), "{text}");
+    assert!(text.contains("'held', started by user 65534, was killed"), "{text}");
     assert!(text.contains(&format!("--folder {}", folder.display())), "{text}");
     let seen = left(&FsRoot::host(), None);
     assert!(seen.len() == 1 && seen[0].folder == folder && seen[0].is_others(), "{seen:?}");

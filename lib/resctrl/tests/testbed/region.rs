@@ -94,7 +94,7 @@ pub fn options_that_the_machine_lacks() {
             tried,
             EINVAL,
             "",
-            "this machine lacks what an option asks for",
+            "this machine does not support an option",
         );
     }
     assert_eq!(Resctrl::find(&FsRoot::host()).unwrap_err(), Absent::NotMounted);

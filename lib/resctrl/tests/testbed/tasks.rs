@@ -221,7 +221,7 @@ pub fn folders_that_are_no_groups(env: &dyn Env) {
 pub fn the_default_group_stays(env: &dyn Env) {
     let default = env.group("");
     for (done, part) in
-        [(default.remove(), "cannot be removed"), (default.create(), "is always there")]
+        [(default.remove(), "cannot be removed"), (default.create(), "always exists")]
     {
         let error = done.unwrap_err();
         assert!(error.is_usage() && error.to_string().contains(part), "{error}");

@@ -79,7 +79,9 @@ fn what_somebody_else_has_set_since_is_left_and_said() {
             .iter()
             .any(|left| left == "L3:0 of default group is now 3f, was fffff before")
     );
-    assert!(restored.left.iter().any(|left| left == "web, which had been changed, is gone"));
+    assert!(
+        restored.left.iter().any(|left| left == "web, which had been changed, no longer exists")
+    );
     let state = world.state();
     let mask = |id: &GroupId| state.groups[id].schemata.mask(&Resource::L3, 0).unwrap();
     assert_eq!(mask(&GroupId::default()), Mask(0x3f));

@@ -82,7 +82,7 @@ fn what_another_user_has_left_is_said_and_put_back_on_request() {
     let refused =
         Transaction::begin(&world.fs, "next", &world.options()).err().unwrap().to_string();
     let folder = elsewhere.0.path().display();
-    assert!(refused.contains(&format!("'killed', which user {} ran", owner + 4711)), "{refused}");
+    assert!(refused.contains(&format!("'killed', started by user {}", owner + 4711)), "{refused}");
     assert!(refused.contains(&format!("recover --dry-run --folder {folder}")), "{refused}");
     assert_ne!(world.state(), before);
     recover(&world.fs, &elsewhere.options()).unwrap().unwrap();
@@ -108,7 +108,7 @@ fn what_a_stranger_has_put_into_a_folder_of_all_is_not_acted_upon() {
     }
     let now = world.state();
     let refused = Transaction::begin(&world.fs, "next", &options).err().unwrap().to_string();
-    assert!(refused.contains(&format!("which user {stranger} ran")), "{refused}");
+    assert!(refused.contains(&format!("started by user {stranger}")), "{refused}");
     assert_eq!(world.state(), now);
 }
 
@@ -209,7 +209,7 @@ fn a_region_whose_users_cannot_all_be_seen_is_not_removed() {
     assert!(matches!(refused, Error::Busy(_)), "{text}");
     assert!(
         text.contains("are unknown, because /proc shows a part")
-            && text.contains("do it as root outside"),
+            && text.contains("run this as root outside"),
         "{text}"
     );
     assert!(group.exists());

@@ -5,7 +5,7 @@ use ringfence_system::cpulist::CpuSet;
 use crate::fs::MountOptions;
 use crate::schemata::{Domain, Mask};
 
-/// A cache whose ways are shared out. The CPUs are dealt out evenly among its domains.
+/// A cache whose ways can be allocated. The CPUs are dealt out evenly among its domains.
 #[derive(Debug, Clone)]
 pub struct CacheSpec {
     /// Bits of a mask.
