@@ -73,18 +73,15 @@ impl TscEvidence {
         let kernel = self.clocksource.as_deref().unwrap_or("unknown");
         match (self.cpuid_bit, self.holds()) {
             (true, _) => {
-                format!(
-                    "CPUID says that the TSC is invariant; the kernel's clocksource is {kernel}"
-                )
+                format!("CPUID reports an invariant TSC; the kernel's clocksource is {kernel}")
             }
             (false, true) => {
-                "CPUID does not say that the TSC is invariant, but the kernel keeps time by it"
+                "CPUID does not report an invariant TSC, but the kernel uses the TSC as its clock"
                     .into()
             }
             (false, false) => {
                 format!(
-                    "CPUID does not say that the TSC is invariant, and the kernel keeps time by \
-                     {kernel}"
+                    "CPUID does not report an invariant TSC, and the kernel's clock is {kernel}"
                 )
             }
         }

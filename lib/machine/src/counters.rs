@@ -64,7 +64,7 @@ impl Unavailable {
                 "this kernel or sandbox has no perf_event_open".to_string(),
                 "run outside of the sandbox, on a kernel with CONFIG_PERF_EVENTS",
             ),
-            libc::ESRCH => ("the process is gone".to_string(), "name a process that runs"),
+            libc::ESRCH => ("the process has ended".to_string(), "name a running process"),
             libc::EMFILE => ("this process has too many open files".to_string(), "raise ulimit -n"),
             _ => ("perf_event_open failed".to_string(), "see perf_event_open(2) for this error"),
         };
@@ -92,7 +92,7 @@ fn has_pmu(root: &FsRoot) -> bool {
         .any(|name| root.exists(format!("/sys/bus/event_source/devices/{name}")))
 }
 
-/// What was counted. A counter that this processor lacks is `None`.
+/// The counted events. A counter that this processor lacks is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Core cycles in user mode.

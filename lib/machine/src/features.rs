@@ -148,8 +148,8 @@ impl Identity {
         }
     }
 
-    /// What `/proc/cpuinfo` below `root` says of the first processor; fields that it does not
-    /// name stay empty.
+    /// The first processor in `/proc/cpuinfo` below `root`; fields that it does not name stay
+    /// empty.
     pub fn from_cpuinfo(root: &FsRoot) -> Self {
         let text = root.cpuinfo();
         let value = |key: &str| cpuinfo_field(text, key).map(str::to_string);

@@ -10,7 +10,8 @@ use crate::root::{FsRoot, RootError};
 use crate::targets::{self, Target};
 use crate::topology::Topology;
 
-/// What is stored beside measurements as `machine.json`. It names neither host nor user.
+/// The machine, as it is stored next to measurements in `machine.json`. It names neither host nor
+/// user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Version of this structure; grows when a field changes its meaning.

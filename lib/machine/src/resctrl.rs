@@ -15,7 +15,7 @@ pub struct Offered {
     pub info: Info,
     /// What tasks may use that no group has.
     pub default: Schemata,
-    /// Groups and monitor groups besides the default one.
+    /// Groups and monitor groups other than the default one.
     pub groups: usize,
     /// Groups that can still be made.
     pub closids_free: Option<u32>,

@@ -87,7 +87,7 @@ fn ext4_on_a_partition_of_a_virtio_disk() {
     assert!(promise(&medium, "O_DSYNC").1.contains("without FUA, each takes a flush"));
     assert!(promise(&medium, "none").1.contains("dirty for 30 s"));
     assert!(
-        medium.unknown[0].contains("whether the host keeps what vda is asked"),
+        medium.unknown[0].contains("whether the host stores what vda is asked"),
         "{:?}",
         medium.unknown
     );
@@ -112,7 +112,7 @@ fn xfs_encrypted_on_nvme() {
         promise(&medium, "O_DSYNC")
     );
     assert!(
-        medium.unknown[0].starts_with("whether nvme0n1 keeps to what it states"),
+        medium.unknown[0].starts_with("whether nvme0n1 does what it reports"),
         "{:?}",
         medium.unknown
     );
@@ -149,7 +149,7 @@ fn a_raid_that_holds_flushes_back_is_found() {
     let medium = at(&tree, "/srv/db", (9, 0));
     let Reach::Stopped(why) = &medium.flush else { panic!("{:?}", medium.flush) };
     assert!(
-        why.contains("md0 states that it has no volatile cache") && why.contains("to sda"),
+        why.contains("md0 reports that it has no volatile cache") && why.contains("to sda"),
         "{why}"
     );
     assert_eq!(promise(&medium, "fsync").0, Durable::No);
@@ -214,7 +214,7 @@ fn a_file_system_in_a_file_goes_on_to_where_that_lies() {
     tree.write(format!("{loop0}/queue/write_cache"), "write through\n");
     assert_eq!(
         at(&tree, "/mnt/file", (7, 0)).flush,
-        Reach::Stopped("loop0 takes no flush, so that its file is never synced".into())
+        Reach::Stopped("loop0 accepts no flush, so its file is never synced".into())
     );
     // So does one that is sent none, whatever the disk below states.
     tree.write(format!("{loop0}/queue/write_cache"), "write back\n");
@@ -223,8 +223,8 @@ fn a_file_system_in_a_file_goes_on_to_where_that_lies() {
     for cache in ["write back", "write through"] {
         tree.write(format!("{}/queue/write_cache", trees::VDA), cache);
         let medium = at(&tree, "/mnt/file", (7, 0));
-        let why = "ext4 is mounted with nobarrier: no flush is sent to loop0, so that its file is \
-                   never synced";
+        let why = "ext4 is mounted with nobarrier: no flush is sent to loop0, so its file is never \
+                   synced";
         assert_eq!(medium.flush, Reach::Stopped(why.into()), "{cache}");
         let (durable, how) = promise(&medium, "fsync");
         assert!(
@@ -260,7 +260,7 @@ fn an_overlay_goes_on_to_its_upper_folder() {
             medium.flush
         );
         let (durable, how) = promise(&medium, "fsync");
-        assert!(durable == Durable::No && how.starts_with("the call is left out"), "{how}");
+        assert!(durable == Durable::No && how.starts_with("the call does nothing"), "{how}");
     }
     // From inside of a container its upper folder is out of sight.
     let hidden = trees::overlay("upperdir=/elsewhere/upper");
@@ -410,7 +410,7 @@ fn what_is_missing_or_damaged_is_said_and_never_guessed() {
         (None, None, None, None)
     );
     assert!(
-        matches!(&medium.flush, Reach::Unknown(why) if why.contains("vda does not state")),
+        matches!(&medium.flush, Reach::Unknown(why) if why.contains("vda does not report")),
         "{:?}",
         medium.flush
     );
@@ -455,7 +455,7 @@ fn foreign_load_between_two_readings() {
     let quarter = Duration::from_millis(250);
     medium.load = before.until(&before, quarter);
     assert!(!medium.load[0].is_written_to());
-    assert!(!text(&medium).contains("others write to it"));
+    assert!(!text(&medium).contains("another program writes to it"));
     tree.write(
         format!("{}/stat", trees::VDA),
         "  101  0  808  9  209  0  6048  9  2  30  18  0  0  0  0  53  9\n",
@@ -473,7 +473,7 @@ fn foreign_load_between_two_readings() {
     assert_eq!(ids(&medium), ["disk-written-to", "disk-queue"]);
     assert!(
         text(&medium).contains(
-            "9 writes (1MiB), 3 flushes and 1 reads (4KiB) in 0.25 s, 2 in flight: others"
+            "9 writes (1MiB), 3 flushes and 1 reads (4KiB) in 0.25 s, 2 in flight: another"
         ),
         "{}",
         text(&medium)

@@ -43,7 +43,7 @@ fn a_file_on_a_disk_is_durable_after_msync() {
         "because MAP_SYNC was refused",
         "for more use a",
         "From file to medium",
-        "What is durable once it has returned, by the word of the kernel",
+        "Durability after each call, according to the kernel",
     ] {
         assert!(flat.contains(part), "{text}");
     }

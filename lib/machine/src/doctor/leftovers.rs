@@ -1,4 +1,4 @@
-//! What runs that were killed have left changed, besides resctrl.
+//! Leftover changes of killed runs, other than in resctrl.
 
 use ringfence_system::changes::Left;
 
@@ -32,7 +32,7 @@ fn finding(left: &Left) -> Finding {
         }
         .into(),
         cause: if readable {
-            "it could not restore them, and nothing was measured since".into()
+            "it could not restore them, and there was no measurement since".into()
         } else {
             left.purpose.clone()
         },
@@ -40,7 +40,7 @@ fn finding(left: &Left) -> Finding {
             "control groups may limit or weight tasks, and settings may differ from before".into(),
         remedy: match (readable, left.is_others()) {
             (true, false) => "ringfence restore restores the earlier state".into(),
-            (true, true) => "have its user run 'ringfence restore'".into(),
+            (true, true) => "its user can run 'ringfence restore'".into(),
             (false, _) => {
                 "run 'restore' with the version of ringfence that wrote it, or inspect it and \
                  remove it"

@@ -93,11 +93,10 @@ fn other_processor(name: &str) -> Finding {
         id: "not-x86-64".into(),
         severity: Severity::Serious,
         title: "This is not an x86-64 machine".into(),
-        cause: format!("its processor is of another kind: {name}"),
+        cause: format!("its processor is different: {name}"),
         consequence:
             "nothing can be measured on it; its clock, counters, cache allocation, persistent \
-             memory and \
-                      hypervisor are not looked at"
+             memory and hypervisor are not examined"
                 .into(),
         remedy: "measure on an x86-64 machine".into(),
         evidence: "/proc/cpuinfo".into(),
@@ -145,12 +144,12 @@ fn contradictions(view: &View) -> Vec<Finding> {
     }
     let (cause, remedy) = match view.root.is_host() {
         true => (
-            "firmware or the hypervisor describes the CPUs so",
+            "firmware or the hypervisor describes the CPUs this way",
             "compare with the round trips that `ringfence survey` measures, and name CPUs yourself",
         ),
         false => (
-            "the files say so: firmware or a hypervisor does, or they were copied at different \
-             moments",
+            "the files contradict each other: firmware or a hypervisor wrote them this way, or \
+             they were copied at different moments",
             "copy all of /sys/devices/system again, and compare with the machine's manual",
         ),
     };

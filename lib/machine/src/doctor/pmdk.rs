@@ -112,8 +112,8 @@ fn logging(environment: &BTreeMap<String, String>, loads_debug: bool) -> Option<
              measured as well"
                 .into()
         } else {
-            "release builds ignore it, debug builds write lines between stores; none is in the \
-             library path here"
+            "release builds ignore it, debug builds write lines between stores; no debug build is \
+             in the library path here"
                 .into()
         },
         remedy: "unset it while measuring".into(),

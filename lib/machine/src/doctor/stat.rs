@@ -12,7 +12,7 @@ pub struct CpuTimes {
     pub total: u64,
     /// Ticks idle or waiting for I/O.
     pub idle: u64,
-    /// Ticks in which the hypervisor ran something else while this CPU wanted to run.
+    /// Ticks in which the hypervisor ran something else while this CPU was ready to run.
     pub steal: u64,
 }
 

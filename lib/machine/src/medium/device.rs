@@ -6,8 +6,8 @@ use crate::root::FsRoot;
 
 use super::model::{Below, Device, DeviceKind, Queue, WriteCache};
 
-/// What the walk over devices reads from, and how it goes on from a file that is used as a disk, as
-/// deep as is left.
+/// The state of a walk over devices: what it reads from, how it continues from a file that is used
+/// as a disk, and the remaining depth.
 pub(super) struct Walk<'a> {
     pub root: &'a FsRoot,
     pub file: &'a dyn Fn(&str, usize) -> Below,

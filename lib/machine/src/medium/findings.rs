@@ -1,4 +1,4 @@
-//! What a doctor says of the disk below a folder.
+//! The doctor's findings about the disk below a folder.
 
 use crate::doctor::{Finding, Severity};
 
@@ -27,13 +27,11 @@ impl Medium {
             consequence: "commits are as fast as a cache, and a power failure can lose those that \
                           were acknowledged"
                 .into(),
-            remedy: "change what the cause names: mount without that option, or let that device \
-                     pass flushes on; leave it only \
-                     where the cache outlives a power failure, or data need not"
+            remedy: "remove the cause: mount without that option, or let that device pass flushes \
+                     on; leave it only if the cache survives a power failure, or the data need not"
                 .into(),
             evidence: format!(
-                "{}; 'ringfence explain .' has the whole \
-                               way",
+                "{}; 'ringfence explain .' shows all layers",
                 place(&self.file_system)
             ),
         })
@@ -49,14 +47,11 @@ impl Medium {
         (!busy.is_empty()).then(|| Finding {
             id: "disk-written-to".into(),
             severity: Severity::Warning,
-            title: "The disk of this folder is written to".into(),
-            cause: "others write to it, or the kernel writes back what was written before".into(),
-            consequence:
-                "commits share the disk and its flushes with work that no arm of the experiment \
-                 names"
-                    .into(),
-            remedy: "stop it, or wait until it has ended; iotop and pidstat -d name who \
-                     writes"
+            title: "Another program writes to the disk of this folder".into(),
+            cause: "another program writes to it, or the kernel writes back earlier data".into(),
+            consequence: "commits share the disk and its flushes with work outside the experiment"
+                .into(),
+            remedy: "stop it, or wait for its end; iotop and pidstat -d show which process writes"
                 .into(),
             evidence: busy.join("; "),
         })
@@ -73,12 +68,11 @@ impl Medium {
             id: "disk-no-journal".into(),
             severity: Severity::Info,
             title: "The file system of this folder has no journal".into(),
-            cause: "it was made or set up without one".into(),
-            consequence: "fsync commits none, so that a commit costs less than on most machines; \
-                          after a crash the file \
-                          system has to be checked"
+            cause: "it was created or set up without one".into(),
+            consequence: "fsync commits no journal, so a commit costs less than on most machines; \
+                          after a crash the file system must be checked"
                 .into(),
-            remedy: "compare with figures of file systems without a journal alone".into(),
+            remedy: "compare only with figures of file systems without a journal".into(),
             evidence: bare?,
         })
     }
@@ -90,21 +84,18 @@ fn queue(disk: &Device) -> Option<Finding> {
     // Documentation/block/ioprio.rst in Linux; of mq-deadline since 5.14.
     let heeds = ["bfq", "mq-deadline"].contains(&scheduler);
     let wbt = queue.wbt_lat_usec.filter(|&usec| usec > 0);
-    let held = wbt.map_or("no background write is held back".into(), |usec| {
-        format!(
-            "background writes are held back once reads take more than {} ms",
-            usec as f64 / 1e3
-        )
+    let held = wbt.map_or("no background write is delayed".into(), |usec| {
+        format!("background writes are delayed once reads take more than {} ms", usec as f64 / 1e3)
     });
     Some(Finding {
         id: "disk-queue".into(),
         severity: Severity::Info,
-        title: "The queue of this folder's disk decides who waits".into(),
+        title: "The queue of this folder's disk decides which writes wait".into(),
         cause: format!(
             "its scheduler, {scheduler}, {} priorities (ionice), and {held} (wbt)",
             if heeds { "heeds" } else { "heeds no" }
         ),
-        consequence: "a writer stalls commits by another amount where these differ".into(),
+        consequence: "with other settings, a writer stalls commits by a different amount".into(),
         remedy: "compare figures of disks with the same settings".into(),
         evidence: format!(
             "/sys/block/{}/queue: scheduler {scheduler}{}{}",

@@ -39,12 +39,13 @@ pub(super) fn of(file_system: &FileSystem) -> Reach {
         FileSystemKind::Served => return Reach::Server(name.clone()),
         _ => {}
     }
-    let below = all(&file_system.below, || format!("what {name} lies on cannot be seen from here"));
+    let below =
+        all(&file_system.below, || format!("what {name} is stored on is not visible from here"));
     let silent = ["nobarrier", "barrier=0", "fsync_mode=nobarrier"];
     let volatile = ["volatile", "fsync=volatile"];
     if let Some(option) = volatile.into_iter().find(|option| file_system.has(option)) {
         return Reach::Stopped(format!(
-            "the overlay is mounted with {option}, so that nothing is synced at all"
+            "the overlay is mounted with {option}, so nothing is synced at all"
         ));
     }
     let Some(option) = silent.into_iter().find(|option| file_system.has(option)) else {
@@ -55,7 +56,7 @@ pub(super) fn of(file_system: &FileSystem) -> Reach {
     };
     match (file_system.below.iter().find_map(looped), below) {
         (Some(device), Reach::Disks(_) | Reach::NothingToFlush(_) | Reach::Server(_)) => {
-            stopped(format!("{device}, so that its file is never synced"))
+            stopped(format!("{device}, so its file is never synced"))
         }
         (None, Reach::Disks(disks)) => {
             stopped(format!("{}, whose cache can lose data", listed(&disks)))
@@ -111,9 +112,9 @@ fn of_device(device: &Device) -> Reach {
             return match stated {
                 Some(WriteCache::WriteBack) => Reach::Disks(vec![name.clone()]),
                 Some(WriteCache::WriteThrough) => Reach::NothingToFlush(vec![name.clone()]),
-                None => {
-                    Reach::Unknown(format!("{name} does not state whether it has a volatile cache"))
-                }
+                None => Reach::Unknown(format!(
+                    "{name} does not report whether it has a volatile cache"
+                )),
             };
         }
     };
@@ -123,11 +124,11 @@ fn of_device(device: &Device) -> Reach {
             Some(WriteCache::WriteThrough),
             Reach::Disks(_) | Reach::NothingToFlush(_) | Reach::Server(_),
         ) if device.kind == DeviceKind::Loop => {
-            Reach::Stopped(format!("{name} takes no flush, so that its file is never synced"))
+            Reach::Stopped(format!("{name} accepts no flush, so its file is never synced"))
         }
         (Some(WriteCache::WriteThrough), Reach::Disks(disks)) => Reach::Stopped(format!(
-            "{name} states that it has no volatile cache, so that no flush goes on to {}, which {} \
-             one",
+            "{name} reports that it has no volatile cache, so no flush is passed on to {}, which \
+             {} one",
             listed(&disks),
             if disks.len() == 1 { "has" } else { "have" }
         )),

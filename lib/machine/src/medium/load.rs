@@ -44,7 +44,7 @@ pub struct Load {
     pub written_bytes: u64,
     /// Flushes that ended; `None` before Linux 5.5.
     pub flushes: Option<u64>,
-    /// Requests that were under way at the end.
+    /// Requests that were in progress at the end.
     pub in_flight: u64,
 }
 
@@ -90,8 +90,8 @@ impl Reading {
         later.0.iter().filter_map(load).collect()
     }
 
-    /// How long the busiest of the disks had a request under way from this reading to `later`;
-    /// `None` where none counts that.
+    /// How long the busiest of the disks had a request in progress from this reading to `later`;
+    /// `None` if no disk counts that.
     ///
     /// Since Linux 5.0 the kernel counts the ticks of its clock, of 1 to 10 ms, in which a request
     /// began or ended, and may miss some of the time of long ones
@@ -114,7 +114,7 @@ impl Reading {
 }
 
 impl Load {
-    /// Whether others write so much that what is measured now is not what an idle disk gives: 20
+    /// Whether other programs write so much that measurements differ from those of an idle disk: 20
     /// writes or flushes a second, or 1 MiB. A journal or a log that is committed every few seconds
     /// stays below.
     pub fn is_written_to(&self) -> bool {

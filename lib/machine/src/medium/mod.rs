@@ -59,7 +59,7 @@ pub struct Medium {
     pub file_system: FileSystem,
     /// Where a flush goes that a sync call causes.
     pub flush: Reach,
-    /// What each way to sync promises.
+    /// The promises of each method to sync.
     pub promises: Vec<Promise>,
     /// What cannot be known from here, a sentence each.
     pub unknown: Vec<String>,

@@ -141,8 +141,8 @@ pub struct Queue {
     pub atomic_write_unit_min_bytes: Option<u64>,
     /// The most that it writes whole or not at all, in bytes; 0 where it cannot.
     pub atomic_write_unit_max_bytes: Option<u64>,
-    /// Background writes are held back once reads take more than so many microseconds; 0 where they
-    /// are not.
+    /// Background writes are delayed once reads take more than this, µs; 0 if they are never
+    /// delayed.
     pub wbt_lat_usec: Option<u64>,
 }
 

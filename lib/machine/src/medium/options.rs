@@ -24,7 +24,7 @@ const MEANINGS: [(&str, &str, &str); 39] = [
         "freed blocks are discarded as they are freed, and other requests can wait for that \
          (ext4(5))",
     ),
-    ("btrfs", "discard=async", "freed blocks are discarded later, beside the commits (btrfs(5))"),
+    ("btrfs", "discard=async", "freed blocks are discarded later, next to the commits (btrfs(5))"),
     ("", "nobarrier", "no flush is sent to the device (ext4(5), btrfs(5))"),
     ("", "barrier=0", "no flush is sent to the device (ext4(5))"),
     (

@@ -1,4 +1,5 @@
-//! What each way to sync promises on a medium: a function of the parts and of where a flush goes.
+//! The promises of each method to sync on a medium: a function of its layers and of the target of a
+//! flush.
 
 use serde::Serialize;
 
@@ -8,7 +9,7 @@ use super::flush::Reach;
 use super::model::{Below, Device, DeviceKind, FileSystem, FileSystemKind, WriteCache};
 use crate::text::listed;
 
-/// What a way to write or to sync promises once the call has returned.
+/// The promise of a method to write or to sync once the call has returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Promise {
     /// The call or flag: `fsync`, `O_DSYNC`, `none`.
@@ -47,7 +48,7 @@ const CALLS: [&str; 9] = [
     "none",
 ];
 
-/// Of every way, the strongest first.
+/// The promises of every method, the strongest first.
 pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec<Promise> {
     let durable = durable(flush);
     let promise = |call, how: String, source| Promise { call, durable, how, source };
@@ -56,12 +57,13 @@ pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec
         let how = format!("{name} is memory: nothing survives a power failure");
         return CALLS.map(|call| never(call, how.clone(), of_memory(name))).into();
     }
-    let mut all =
-        vec![
+    let mut all = vec![
         promise(
             "fsync",
-            format!("{}; a new file's name takes an fsync of its folder, \
-                     too", fsync(file_system, flush)),
+            format!(
+                "{}; a new file's name also needs an fsync of its folder",
+                fsync(file_system, flush)
+            ),
             "fsync(2), writeback_cache_control.rst in Linux",
         ),
         promise(
@@ -91,8 +93,7 @@ pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec
     ));
     all.push(never(
         "O_DIRECT",
-        "by itself: the page cache is left out, and neither a disk's cache nor metadata are \
-         written"
+        "on its own: it bypasses the page cache, and writes neither a disk's cache nor metadata"
             .into(),
         "open(2)",
     ));
@@ -132,7 +133,7 @@ fn fsync(file_system: &FileSystem, flush: &Reach) -> String {
     if let (FileSystemKind::Overlay, Reach::Stopped(why)) = (file_system.kind, flush)
         && ["volatile", "fsync=volatile"].into_iter().any(|option| file_system.has(option))
     {
-        return format!("the call is left out: {why}");
+        return format!("the call does nothing: {why}");
     }
     if below.kind == FileSystemKind::Served {
         return served(below);
@@ -155,19 +156,19 @@ fn fsync(file_system: &FileSystem, flush: &Reach) -> String {
         Reach::Disks(disks) => {
             let (are, their) = if disks.len() == 1 { ("is", "its") } else { ("are", "their") };
             format!(
-                "then {} {are} told to flush {their} cache, and that is waited for",
+                "then {} {are} told to flush {their} cache, and the call waits for that",
                 listed(disks)
             )
         }
         Reach::NothingToFlush(disks) => {
             let (state, them) = if disks.len() == 1 { ("states", "it") } else { ("state", "them") };
             format!(
-                "{} {state} that no volatile cache is there, so that no flush is sent to {them}",
+                "{} {state} that there is no volatile cache, so no flush is sent to {them}",
                 listed(disks)
             )
         }
         Reach::Server(name) => format!("then the server behind {name} is told to flush"),
-        Reach::Unknown(why) => format!("whether a flush follows cannot be told: {why}"),
+        Reach::Unknown(why) => format!("whether a flush follows is unknown: {why}"),
         Reach::Stopped(why) => format!("but {why}"),
         Reach::Memory(name) => format!("all of it goes to {name}, which is memory"),
     };
@@ -185,20 +186,18 @@ fn written_to(file_system: &FileSystem) -> &FileSystem {
 fn served(file_system: &FileSystem) -> String {
     let how = match file_system.name.as_str() {
         "nfs" | "nfs4" => {
-            "what is dirty is sent, and the server is asked to COMMIT it to stable storage (RFC \
-             8881)"
+            "dirty data are sent, and the server is asked to COMMIT it to stable storage (RFC 8881)"
         }
         "cifs" | "smb3" if file_system.has("nostrictsync") => {
-            "what is dirty is sent, and nostrictsync keeps the server from being asked to flush"
+            "dirty data are sent, but with nostrictsync the server is not asked to flush"
         }
-        "cifs" | "smb3" => "what is dirty is sent, and the server is asked to flush the file",
-        "9p" => "what is dirty is sent, and the server is asked by Tfsync",
+        "cifs" | "smb3" => "dirty data are sent, and the server is asked to flush the file",
+        "9p" => "dirty data are sent, and the server is asked by Tfsync",
         name if name.starts_with("fuse") || name == "virtiofs" => {
-            "what is dirty is sent, and the server is asked by FUSE_FSYNC; where it does not know \
-             that request, the call \
-             succeeds and nothing is done (fs/fuse/file.c in Linux)"
+            "dirty data are sent, and the server is asked by FUSE_FSYNC; if it does not know that \
+             request, the call succeeds and does nothing (fs/fuse/file.c in Linux)"
         }
-        _ => "what is dirty is sent, and the server is asked to sync it",
+        _ => "dirty data are sent, and the server is asked to sync it",
     };
     how.into()
 }
@@ -235,7 +234,7 @@ fn written_back(root: &FsRoot) -> String {
         None => "once they have been dirty for some time".into(),
     };
     format!(
-        "the kernel writes pages {after}, or earlier where there are many; nothing tells when, and \
-         no flush follows"
+        "the kernel writes pages {after}, or earlier if there are many; a program cannot know \
+         when, and no flush follows"
     )
 }

@@ -19,8 +19,8 @@ pub struct Lines {
 }
 
 impl Medium {
-    /// All of it: the way down, what each call promises, what the disks do, and what cannot be
-    /// known.
+    /// All parts: the layers, the promise of each call, the activity of the disks, and what cannot
+    /// be known.
     pub fn shown(&self) -> Vec<Lines> {
         let mut way = Vec::new();
         file_system(&self.file_system, 0, &mut way);
@@ -36,7 +36,7 @@ impl Medium {
             self.unknown.iter().enumerate().map(|(n, text)| (lead(n), text.clone())).collect();
         [
             ("From file to medium", way),
-            ("What is durable once it has returned, by the word of the kernel", promises),
+            ("Durability after each call, according to the kernel", promises),
             ("What the disk does now", load),
             ("What cannot be known from here", unknown),
         ]
@@ -52,7 +52,7 @@ fn file_system(one: &FileSystem, depth: usize, out: &mut Vec<(String, String)>) 
     match &one.point {
         Some(point) if one.source.is_empty() => parts.push(format!("mounted at {point}")),
         Some(point) => parts.push(format!("mounted at {point} from {}", one.source)),
-        None => parts.push("a file system whose mount cannot be seen from here".into()),
+        None => parts.push("a file system whose mount is not visible from here".into()),
     }
     match one.journal {
         Some(true) => parts.push("with a journal".into()),
@@ -106,9 +106,9 @@ fn cache(queue: &Queue) -> String {
             "write back: its cache can lose data, and flushes are sent to it"
         }
         Some(WriteCache::WriteThrough) => {
-            "write through: it states no cache that can lose data, and no flush is sent to it"
+            "write through: it reports no cache that can lose data, and no flush is sent to it"
         }
-        None => "it does not state whether its cache can lose data",
+        None => "it does not report whether its cache can lose data",
     };
     let fua = match queue.fua {
         Some(true) => "; takes writes that go past the cache (FUA)",
@@ -126,11 +126,11 @@ fn requests(queue: &Queue) -> String {
             .map(|turns| if turns { "rotational" } else { "not rotational" }.to_string()),
     );
     parts.extend(queue.scheduler.as_ref().map(|name| format!("scheduler {name}")));
-    parts.extend(queue.nr_requests.map(|count| format!("{count} requests may wait")));
+    parts.extend(queue.nr_requests.map(|count| format!("up to {count} requests are queued")));
     parts.extend(match queue.wbt_lat_usec {
-        Some(0) => Some("background writes are not held back (wbt)".into()),
+        Some(0) => Some("background writes are not delayed (wbt)".into()),
         Some(usec) => Some(format!(
-            "background writes are held back once reads take more than {} ms (wbt)",
+            "background writes are delayed once reads take more than {} ms (wbt)",
             usec as f64 / 1e3
         )),
         None => None,
@@ -153,7 +153,7 @@ fn requests(queue: &Queue) -> String {
         (_, Some(_)) => Some("no atomic writes".into()),
         _ => None,
     });
-    if parts.is_empty() { "its queue states nothing else".into() } else { parts.join("; ") }
+    if parts.is_empty() { "its queue reports nothing else".into() } else { parts.join("; ") }
 }
 
 fn promise_text(promise: &Promise) -> String {
@@ -179,8 +179,8 @@ pub(super) fn load_text(load: &Load) -> String {
     );
     match load.is_written_to() {
         true => format!(
-            "{told}: others write to it, or the kernel writes back what was written before; \
-             figures of it differ now"
+            "{told}: another program writes to it, or the kernel writes back earlier data; its \
+             figures differ now"
         ),
         false => told,
     }

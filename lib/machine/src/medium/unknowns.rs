@@ -16,16 +16,15 @@ pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec
     let (disks, one) = (listed(names), names.len() == 1);
     unknown.push(match hypervisor::guest(root).is_some() {
         true => format!(
-            "whether the host keeps what {disks} {} asked to keep: this is a virtual machine, and \
-             hosts can be set to ignore \
-             flushes, or to answer from their own page cache (as QEMU's cache=unsafe does)",
+            "whether the host stores what {disks} {} asked to store: this is a virtual machine, \
+             and hosts can be set to ignore flushes, or to answer from their own page cache (as \
+             QEMU's cache=unsafe does)",
             if one { "is" } else { "are" }
         ),
         false => format!(
-            "whether {disks} {}: drives have answered a flush before their cache was written, and \
-             those \
-             whose cache outlives a power failure may state one that does not",
-            if one { "keeps to what it states" } else { "keep to what they state" }
+            "whether {disks} {}: some drives answer a flush before their cache is written, and a \
+             drive whose cache survives a power failure may report one that does not",
+            if one { "does what it reports" } else { "do what they report" }
         ),
     });
     unknown
@@ -47,8 +46,8 @@ fn of_file_system(file_system: &FileSystem) -> Vec<String> {
             ));
         }
         (FileSystemKind::Pool, name) => unknown.push(format!(
-            "the property sync of this {name}: where it is 'disabled', fsync returns with nothing \
-             written (zfsprops(7))"
+            "the property sync of this {name}: if it is 'disabled', fsync returns without writing \
+             anything (zfsprops(7))"
         )),
         _ => {}
     }
@@ -71,7 +70,7 @@ fn of_device(device: &Device) -> Vec<String> {
 
 fn unseen(below: &Below) -> Option<String> {
     match below {
-        Below::Unseen(why) => Some(format!("the rest of the way: {why}")),
+        Below::Unseen(why) => Some(format!("the layers below: {why}")),
         _ => None,
     }
 }

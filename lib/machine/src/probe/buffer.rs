@@ -59,8 +59,8 @@ pub(super) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Huge pages come from the pool where it has enough of them, else they are asked of the kernel
-    /// as transparent ones; [`Buffer::huge_bytes`] tells what came of it.
+    /// Huge pages come from the pool if it has enough of them; otherwise transparent ones are
+    /// requested from the kernel. [`Buffer::huge_bytes`] returns the result.
     pub(super) fn new(len: usize, pages: Pages) -> Result<Self, ProbeError> {
         // Whole huge pages, or the last part of the buffer would have small ones.
         let padded = len.next_multiple_of(HUGE);

@@ -19,7 +19,7 @@ use super::{ProbeError, quantile};
 /// The largest footprint that is probed where memory allows.
 const LARGEST: Bytes = Bytes::mib(512);
 const SMALLEST: f64 = 8192.0;
-/// Passes over all footprints: at least so many however long they take, and at most.
+/// The least and the most passes over all footprints, however long they take.
 const PASSES: (usize, usize) = (3, 9);
 /// The share of the buffer that must lie in huge pages for the curve to count as theirs.
 const HUGE_ENOUGH: f64 = 0.95;
@@ -64,11 +64,12 @@ impl Footprints {
             (_, Some(Pages::Huge)) => "huge pages (transparent)".into(),
             (Pages::Small, Some(Pages::Small)) => "4KiB pages".into(),
             (Pages::Huge, Some(Pages::Small)) => {
-                "4KiB pages, since huge ones could not be had: page walks are part of it".into()
+                "4KiB pages, because no huge pages were available: figures include page walks"
+                    .into()
             }
             (_, None) => match self.huge_pages {
                 Some(huge) => format!("pages of two sizes: {huge} of {} in huge ones", self.buffer),
-                None => "pages of a size that the kernel does not tell".into(),
+                None => "pages of a size that the kernel does not report".into(),
             },
         }
     }
@@ -97,7 +98,7 @@ pub fn footprints(topology: &Topology, cpu: CpuId, root: &FsRoot, pages: Pages) 
     footprints_within(topology, cpu, field_kib(&meminfo, "MemAvailable").map(Bytes), pages)
 }
 
-/// The same where so much memory is available.
+/// The same with `available` bytes of memory.
 pub fn footprints_within(
     topology: &Topology,
     cpu: CpuId,

@@ -103,7 +103,7 @@ pub(super) fn read(
     }
     if !unshared.is_empty() {
         notes.push(format!(
-            "the kernel does not tell which CPUs share the caches of {}",
+            "the kernel does not report which CPUs share the caches of {}",
             unshared.named()
         ));
     }

@@ -1,4 +1,4 @@
-//! Whether what the kernel says of CPUs can be true as a whole.
+//! Whether the kernel's files about CPUs are consistent with each other.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ pub(super) fn of_nodes(nodes: &[Node], fake: bool) -> Vec<Contradiction> {
 /// How many of the groups that contradict a number are quoted.
 const QUOTED: usize = 4;
 
-/// Package numbers that group CPUs in another way than the kernel's lists of packages.
+/// Package numbers that group CPUs differently than the kernel's lists of packages.
 pub(super) fn of_packages(
     root: &FsRoot,
     packages: &[Package],

@@ -1,4 +1,4 @@
-//! What this program has left behind or kept.
+//! Leftover and kept settings of this program.
 
 use ringfence_resctrl::transaction::{self, Left, Pending};
 

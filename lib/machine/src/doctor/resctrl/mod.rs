@@ -31,11 +31,10 @@ fn unread(seen: &Overview) -> Option<Finding> {
     Some(Finding {
         id: "resctrl-unreadable".into(),
         severity: Severity::Warning,
-        title: "Not all that resctrl is set to can be read".into(),
+        title: "Some settings of resctrl cannot be read".into(),
         cause: (*first).clone(),
-        consequence: "whether tasks are confined to a part of the cache is not known for certain"
-            .into(),
-        remedy: "run as root; where a file has words that are new, use a newer ringfence".into(),
+        consequence: "tasks may be confined to a part of the cache".into(),
+        remedy: "run as root; if a file contains unknown words, use a newer ringfence".into(),
         evidence: match all.len() {
             1 => "resctrl is mounted; 'ringfence resctrl' shows the rest".into(),
             many => format!("{many} files of resctrl, which 'ringfence resctrl' lists"),
@@ -152,7 +151,7 @@ fn throttling(view: &View, seen: &Overview) -> Option<Finding> {
             "the processor throttles a core, at the smaller of its threads' bandwidths"
         }
         ThrottleMode::Unknown => {
-            "the kernel does not say that threads are throttled each by itself"
+            "the kernel does not report that it throttles each thread separately"
         }
         ThrottleMode::PerThread => return None,
     };

@@ -144,7 +144,7 @@ fn throttled_siblings() {
     tree.write("/sys/fs/resctrl/info/MB/thread_throttle_mode", "per-thread\n");
     quiet(&tree, "mba-throttles-siblings");
     tree.remove("/sys/fs/resctrl/info/MB/thread_throttle_mode");
-    assert!(found(&tree, "mba-throttles-siblings").cause.contains("does not say"));
+    assert!(found(&tree, "mba-throttles-siblings").cause.contains("does not report"));
     let single = fixtures::vm_2cpu();
     ResctrlSpec::default().mount(&single);
     quiet(&single, "mba-throttles-siblings");

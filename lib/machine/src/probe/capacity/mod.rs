@@ -11,7 +11,7 @@ use crate::units::Bytes;
 
 use super::plateaus::{Plateau, plateaus};
 
-/// What the curve says of one cache.
+/// The result of the curve for one cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// 1 for L1, and so on.
@@ -37,7 +37,7 @@ pub struct Capacity {
     pub why: String,
 }
 
-/// What the curve says of the caches of a CPU and of the memory behind them.
+/// The result of the curve for the caches of a CPU and the memory behind them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacities {
     /// By level, L1 first: one for each nominal level.
@@ -186,7 +186,7 @@ fn not_seen(level: u8, nominal: Bytes, (first, last): (Bytes, Bytes), high: f64)
     } else if first.0 > nominal.0 / 2 {
         format!("the smallest footprint measured, {first}, is too large to show its plateau")
     } else {
-        "there is no plateau that can be this cache's, with a rise behind it".into()
+        "no plateau fits this cache and is followed by a rise".into()
     };
     none(level, nominal, why)
 }
