@@ -51,7 +51,7 @@ pub enum PlaybackError {
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// It is too long, or touches too much.
-    #[error("it has more than {} of {what}, which is more than is played", .most)]
+    #[error("it has more than {} of {what}, which is the limit", .most)]
     TooLarge {
         /// Of what there is too much.
         what: &'static str,

@@ -12,7 +12,7 @@ use crate::code::Counts;
 pub struct Change {
     /// Its name.
     pub function: String,
-    /// How many there were of each; all 0 where there was no such function.
+    /// The old number of each; all 0 if there was no such function.
     pub before: Counts,
     /// How many there are.
     pub after: Counts,

@@ -21,7 +21,7 @@ use crate::code::{Counts, Operation};
 pub use diff::{Change, diff};
 pub use files::{CensusError, of, of_package};
 
-/// What was found in several files.
+/// The findings in several files.
 #[derive(Debug, Default, Serialize)]
 pub struct Census {
     /// Every file with code for x86, in the order of their paths; of an archive, every member.
@@ -31,13 +31,13 @@ pub struct Census {
 }
 
 impl Census {
-    /// Adds what was found elsewhere.
+    /// Adds other findings.
     pub fn add(&mut self, other: Self) {
         self.files.extend(other.files);
         self.unread.extend(other.unread);
     }
 
-    /// Says of all variants which features these processors lack, as
+    /// Records for all variants which features these processors lack, as
     /// [`of_machine`](crate::code::of_machine) names them.
     pub fn ask(&mut self, here: &BTreeSet<String>) {
         let choices = self.files.iter_mut().flat_map(|file| &mut file.chosen);
@@ -71,7 +71,7 @@ pub struct Unread {
     pub why: String,
 }
 
-/// What was found in a file.
+/// The findings in a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct File {
     /// Which.
@@ -102,7 +102,7 @@ impl File {
     }
 }
 
-/// What was found in a function.
+/// The findings in a function.
 #[derive(Debug, Clone, Serialize)]
 pub struct Function {
     /// Its name, readable; of code without a symbol, the section and the address.

@@ -10,7 +10,7 @@ use super::stub::{JUMP, Jump};
 use super::unwind::Unwinding;
 use crate::code::{Body, Image, ImageError, Operation};
 
-/// An instruction that is to be replaced.
+/// An instruction to replace.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     pub(super) instruction: Instruction,
@@ -42,11 +42,11 @@ impl Unseen {
     }
 }
 
-/// What is to be replaced in a program file.
+/// The instructions to replace in a program file.
 #[derive(Debug, Default)]
 pub(super) struct Analysis {
     pub(super) candidates: Vec<Candidate>,
-    /// What was left alone, since it may be data.
+    /// The parts that were not changed, because they may be data.
     pub(super) unseen: Unseen,
     pub(super) unwinding: Unwinding,
     bodies: Vec<Body>,

@@ -33,7 +33,7 @@ impl Copies {
         Ok(copies)
     }
 
-    /// Each copy, and what it is to be mounted over.
+    /// Each copy, and the path to mount it over.
     pub(super) fn mounts(&self) -> &[(CString, CString)] {
         &self.mounts
     }

@@ -45,7 +45,7 @@ pub use service::record;
 use crate::events::Ended;
 use crate::recording::RecordingError;
 
-/// What is to be recorded.
+/// The command and the files to record.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The program and its arguments.

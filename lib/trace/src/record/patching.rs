@@ -1,5 +1,5 @@
-//! Instructions that have to be seen whatever they access: replaced before the code that they stand
-//! in runs.
+//! Instructions that must be recorded whatever they access: replaced before the code that they
+//! stand in runs.
 
 use std::io;
 use std::rc::Rc;

@@ -33,7 +33,7 @@ pub(super) enum Change {
     Halted,
     /// It has made this process or thread, which begins under our eyes, too.
     Made(i32),
-    /// A signal is on its way to it.
+    /// A signal is pending for it.
     Signal(i32),
 }
 

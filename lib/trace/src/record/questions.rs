@@ -42,7 +42,7 @@ impl Service<'_> {
                 self.watched.insert(tid);
                 if let Err(error) = process::watch_for_exec(tid) {
                     self.stop(format!(
-                        "process {process} cannot be followed into its next program: {error}"
+                        "process {process} cannot be traced in its next program: {error}"
                     ));
                 }
             }
@@ -66,9 +66,8 @@ impl Service<'_> {
             }
             ask::REFUSED => {
                 let note = format!(
-                    "system call {} was refused: what the kernel does of its own accord with \
-                     buffers in a file \
-                     cannot be recorded",
+                    "system call {} was refused: accesses that the kernel makes later to buffers \
+                     in a file cannot be recorded",
                     a[0]
                 );
                 self.note(note);
@@ -134,9 +133,7 @@ impl Service<'_> {
 
     pub(super) fn add(&mut self, site: Site) -> u32 {
         if self.sites.len() >= MOST_SITES {
-            self.stop(format!(
-                "the program has more than {MOST_SITES} instructions that are to be recorded"
-            ));
+            self.stop(format!("the program has more than {MOST_SITES} instructions to record"));
             return 0;
         }
         let id = self.sites.len() as u32;

@@ -21,8 +21,8 @@ impl Service<'_> {
                 format!("{who} {}: this instruction cannot be recorded", self.shown(thread, one))
             }
             stop::ALIAS_TAKEN => format!(
-                "{who}: the file is mapped at {one:#x}, and the addresses that recording needs \
-                 beside it are taken"
+                "{who}: the file is mapped at {one:#x}, and addresses near it that recording needs \
+                 are in use"
             ),
             stop::CALL => format!(
                 "{who}: system call {one} ({other:#x}) cannot be recorded with buffers or files \
@@ -32,15 +32,18 @@ impl Service<'_> {
                 format!("{who} has more than {} mappings of recorded files", layout::MOST_REGIONS)
             }
             stop::SITES => {
-                format!("{who} has more than {} instructions that are recorded", layout::MOST_SITES)
+                format!("{who} has more than {} instructions to record", layout::MOST_SITES)
             }
             stop::THREADS => format!("there are more than {} threads", layout::MOST_THREADS),
             stop::SETUP => {
-                format!("{who} could not be prepared (step {one}, result {})", other as i64)
+                format!(
+                    "{who} could not be prepared for recording (step {one}, result {})",
+                    other as i64
+                )
             }
             reason => format!(
-                "the recorder failed in {who} (reason {reason}, {one:#x}, {other:#x}): a bug of \
-                 Ringfence"
+                "the recorder failed in {who} (reason {reason}, {one:#x}, {other:#x}): this is a \
+                 bug in Ringfence"
             ),
         }
     }

@@ -18,7 +18,7 @@ use rustix::thread::{
     configure_capability_in_ambient_set, set_capabilities, unshare_unsafe,
 };
 
-/// Mounts copies over what they stand for, for this process and its children alone. Called between
+/// Mounts copies over their originals, for this process and its children only. Called between
 /// `fork` and `exec`: it allocates nothing.
 pub(super) fn mount_over(mounts: &[(CString, CString)]) -> io::Result<()> {
     if !mounts.is_empty() {

@@ -178,7 +178,7 @@ impl Service<'_> {
             {
                 self.keep_events()?;
                 self.tell_locked().map_err(|source| RecordError::Process {
-                    what: "what was counted cannot be read".to_owned(),
+                    what: "the counters cannot be read".to_owned(),
                     source,
                 })?;
                 return Ok(how.clone());
@@ -209,7 +209,7 @@ impl Service<'_> {
         self.space_of.keys().chain(self.unrecorded.keys()).copied().for_each(process::kill);
     }
 
-    /// Something that readers of the recording ought to know, told once.
+    /// Adds a note for readers of the recording, once.
     pub(super) fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.writer.note(&note);
@@ -278,7 +278,9 @@ impl Service<'_> {
         result.map_err(|source| {
             process::kill(process);
             RecordError::Process {
-                what: format!("process {process} could not be prepared"),
+                what: format!(
+                    "process {process} could not be prepared for recording, which needs ptrace(2)"
+                ),
                 source,
             }
         })
@@ -358,7 +360,7 @@ impl Service<'_> {
         });
         let result = result.and_then(|()| process::let_go(process));
         result.map_err(|source| RecordError::Process {
-            what: format!("process {process} could not go on"),
+            what: format!("process {process} could not be resumed"),
             source,
         })
     }

@@ -238,7 +238,7 @@ fn part(segment: &object::read::Segment<'_, '_>) -> Part {
     Part { address: segment.address(), size: segment.size().next_multiple_of(4096), protection }
 }
 
-/// An event in the ring, which is free again once this is gone.
+/// An event in the ring; dropping this frees its place.
 pub(super) struct Taken<'a> {
     memory: &'a Memory,
     pub(super) event: Head,

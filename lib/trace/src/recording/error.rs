@@ -17,7 +17,7 @@ pub enum RecordingError {
         source: io::Error,
     },
     /// The folder for a new recording holds something.
-    #[error("{} is not empty: name a folder that is not there yet", path.display())]
+    #[error("{} is not empty: name a folder that does not exist yet", path.display())]
     NotEmpty {
         /// Which.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum RecordingError {
         schema: u32,
     },
     /// It is not what was written.
-    #[error("{} is damaged ({problem}): restore it as it was written", path.display())]
+    #[error("{} is damaged ({problem}): restore the original", path.display())]
     Damaged {
         /// Which file.
         path: PathBuf,

@@ -179,7 +179,7 @@ impl Reader {
         for site in self.rows(&SITES, &self.manifest.sites, &[], |batch| flat(rows::sites(batch))) {
             let (site, part) = site?;
             if let Some(twice) = sites.insert(site.id, site) {
-                let problem = format!("site {} comes twice", twice.id);
+                let problem = format!("site {} appears twice", twice.id);
                 return Err(damaged(&self.folder.join(&part.name), problem));
             }
         }

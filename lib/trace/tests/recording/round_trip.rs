@@ -116,7 +116,7 @@ fn a_folder_that_holds_something_is_left_alone() {
     fs::write(folder.path().join("mine"), "x").unwrap();
     let error = Writer::create(folder.path(), about()).err().unwrap();
     let said =
-        format!("{} is not empty: name a folder that is not there yet", folder.path().display());
+        format!("{} is not empty: name a folder that does not exist yet", folder.path().display());
     assert_eq!(error.to_string(), said);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     let none = folder.path().join("a/b");
@@ -175,13 +175,13 @@ fn what_cannot_be_held_is_refused() {
     );
     assert_eq!(refused(writer.image(1, 0, b"x")), "this cannot be recorded: file 1 is not known");
     writer.file(file.clone()).unwrap();
-    assert_eq!(refused(writer.file(file)), "this cannot be recorded: file 1 is there already");
+    assert_eq!(refused(writer.file(file)), "this cannot be recorded: file 1 exists already");
     let large = store(1, 0, &vec![1; LARGEST + 1]);
-    let said = "this cannot be recorded: event 1 stores more than 16777216 bytes: make it several";
+    let said = "this cannot be recorded: event 1 stores more than 16777216 bytes: split it";
     assert_eq!(refused(writer.push(&large)), said);
     writer.push(&store(7, 0, &vec![1; LARGEST])).unwrap();
     for sequence in [7, 3] {
-        let said = format!("this cannot be recorded: event {sequence} comes behind event 7");
+        let said = format!("this cannot be recorded: event {sequence} comes after event 7");
         assert_eq!(refused(writer.push(&store(sequence, 0, b"x"))), said);
     }
     // What was refused changed nothing.

@@ -255,8 +255,7 @@ fn stores_that_are_rarely_flushed_before_they_are_stored_over_are_found() {
         found[0].1,
         format!(
             "{CALLED}+0x1: rarely flushed: 19 of 20 stores were not flushed before they were \
-             overwritten, first at 0: \
-             if what is stored has to last, flush it, then fence"
+             overwritten, first at 0: if the data must last, flush it, then fence"
         )
     );
 }

@@ -1,4 +1,4 @@
-//! What was executed, counted.
+//! Counts of executed instructions.
 
 use std::ops::AddAssign;
 

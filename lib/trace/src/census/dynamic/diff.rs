@@ -48,7 +48,7 @@ pub struct RunTotal {
 pub struct PlaceDiff {
     /// Its name.
     pub place: String,
-    /// What was executed there before; all 0 where there was no such place.
+    /// The old counts there; all 0 if there was no such place.
     pub before: Executed,
     /// What is executed there now.
     pub after: Executed,

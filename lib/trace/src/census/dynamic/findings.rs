@@ -247,9 +247,9 @@ impl<'r> Findings<'r> {
         number
     }
 
-    /// What was found: first what is the program's own, then by confidence, then what occurs most
-    /// often. What comes from the making of pools is last. `all_seen` says whether what is missing
-    /// in the recording was missing in the run.
+    /// The findings: those in the program's own code first, then by confidence, then by frequency.
+    /// What comes from the making of pools is last. `all_seen` says whether what is missing in the
+    /// recording was missing in the run.
     pub fn finish(mut self, all_seen: bool) -> Vec<Finding> {
         let lints = std::mem::replace(&mut self.lints, Lints::new(self.rules)).finish();
         // What one thread waits for is nothing to another.
@@ -411,7 +411,7 @@ impl<'r> Findings<'r> {
             offset: at,
             size: fate.size,
             text: format!(
-                "{named}: rarely flushed: {stores}, first at {at}{file}: if what is stored has to \
+                "{named}: rarely flushed: {stores}, first at {at}{file}: if the data must \
                  last, {durable}"
             ),
             confidence: Confidence::Low,

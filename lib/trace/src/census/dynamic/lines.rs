@@ -1,4 +1,4 @@
-//! Of each line, what was stored and is not durable yet.
+//! The stores to each line that are not durable yet.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::events::{LINE, Place};
 /// A line: its file, and its number in it.
 pub type Number = (u32, u64);
 
-/// What is on its way to memory in a line.
+/// The stores to a line that are not durable yet.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
     /// Something was stored since the last flush.
@@ -38,7 +38,7 @@ pub struct Pending {
     pub is_flush: bool,
 }
 
-/// All lines with something on its way. What is durable is forgotten.
+/// All lines with stores that are not durable yet. What is durable is forgotten.
 #[derive(Debug, Default)]
 pub struct Lines {
     all: BTreeMap<Number, Line>,
@@ -130,7 +130,7 @@ impl Lines {
         }
     }
 
-    /// What is left.
+    /// The remaining lines.
     pub fn into_lines(self) -> impl Iterator<Item = Line> {
         self.all.into_values()
     }

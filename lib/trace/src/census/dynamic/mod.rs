@@ -106,7 +106,7 @@ pub struct Run {
     pub pool_making: Option<Executed>,
 }
 
-/// What was executed at a place.
+/// The counts of a place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AtPlace {
     /// The place; `None` where it is not known.
@@ -242,7 +242,9 @@ fn uncertain(manifest: &Manifest) -> Vec<String> {
     let mut reasons = Vec::new();
     match manifest.ended {
         None | Some(Ended::Stopped(_)) => {
-            reasons.push("the trace is incomplete: the program's end is not in it".to_owned());
+            reasons.push(
+                "the trace is incomplete: it does not contain the end of the program".to_owned(),
+            );
         }
         // The next instruction might have been the fence.
         Some(Ended::Signal(signal)) => reasons.push(format!("signal {signal} ended the program")),

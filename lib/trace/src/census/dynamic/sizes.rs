@@ -18,7 +18,7 @@ pub struct SizesOf {
 pub struct Histogram([u64; 32]);
 
 impl Histogram {
-    /// One more of so many bytes.
+    /// Adds one of `size` bytes.
     pub fn add(&mut self, size: usize) {
         let power = size.next_power_of_two().trailing_zeros() as usize;
         self.0[power.min(self.0.len() - 1)] += 1;

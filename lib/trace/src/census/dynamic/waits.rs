@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Fences that waited for so many lines.
+/// Fences, by the number of lines that they waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Waits {
     /// Lines that were flushed, or stored to past the caches, since the fence before; at least 1.

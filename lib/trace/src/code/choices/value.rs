@@ -53,7 +53,7 @@ impl Item {
         }
     }
 
-    /// Whether it stands for too many possibilities.
+    /// Whether it represents too many possibilities.
     pub fn is_any(self) -> bool {
         matches!(self, Self::Left { origin, .. } if origin & ANY != 0)
     }

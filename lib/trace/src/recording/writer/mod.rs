@@ -117,7 +117,7 @@ impl Writer {
     /// Where there is one of this number.
     pub fn file(&mut self, file: TracedFile) -> Result<(), RecordingError> {
         if self.manifest.files.iter().any(|known| known.id == file.id) {
-            return Err(RecordingError::Refused(format!("file {} is there already", file.id)));
+            return Err(RecordingError::Refused(format!("file {} exists already", file.id)));
         }
         self.manifest.files.push(file);
         Ok(())
@@ -198,7 +198,7 @@ impl Writer {
     pub fn push(&mut self, event: &Event) -> Result<(), RecordingError> {
         if self.sequence.is_some_and(|last| last >= event.sequence) {
             return Err(RecordingError::Refused(format!(
-                "event {} comes behind event {}",
+                "event {} comes after event {}",
                 event.sequence,
                 self.sequence.unwrap_or_default()
             )));
@@ -208,7 +208,7 @@ impl Writer {
         }
         if event.action.stores().is_some_and(|(_, bytes)| bytes.len() > LARGEST) {
             return Err(RecordingError::Refused(format!(
-                "event {} stores more than {LARGEST} bytes: make it several",
+                "event {} stores more than {LARGEST} bytes: split it",
                 event.sequence
             )));
         }
