@@ -110,11 +110,13 @@ fn report(names: &[&str], failures: Vec<String>, rest: &str) {
     );
 }
 
-/// What the kernel says when something is wrong with it.
+/// What the kernel prints when something is wrong with it. While it powers off, it may find that a
+/// process still runs on a processor that it has stopped.
 fn complaint(console: &str) -> Option<&str> {
+    let running = console.split("reboot: Power down").next().unwrap_or_default();
     ["BUG: ", "WARNING: ", "Oops: ", "Call Trace:", "general protection fault"]
         .iter()
-        .find_map(|sign| console.lines().find(|line| line.contains(sign)))
+        .find_map(|sign| running.lines().find(|line| line.contains(sign)))
 }
 
 /// From what the guest printed, those scenarios that did not pass, each with why.
@@ -198,4 +200,18 @@ fn escape(text: &str) -> String {
 
 fn unescape(text: &str) -> String {
     text.replace("\\n", "\n    ").replace("\\\\", "\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::complaint;
+
+    #[test]
+    fn the_kernel_complains_only_before_it_powers_off() {
+        let warning = "[   13.8] WARNING: CPU: 3 PID: 1 at arch/x86/kernel/apic/ipi.c:68";
+        let off = "[   13.8] reboot: Power down";
+        assert_eq!(complaint(&format!("{off}\n{warning}\n")), None);
+        assert_eq!(complaint(&format!("{warning}\n{off}\n")), Some(warning));
+        assert_eq!(complaint(warning), Some(warning));
+    }
 }

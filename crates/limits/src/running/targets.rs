@@ -149,7 +149,10 @@ mod tests {
         assert_eq!(found, Ok(("process 500, 600".into(), vec![500, 501, 502, 600])));
         assert_eq!(limited(&tree, &[("pid", "500"), ("pid", "501")]).unwrap().1, [500, 501, 502]);
         let none = limited(&tree, &[("pid", "500"), ("pid", "9")]).unwrap_err();
-        assert_eq!(none, "pid:9 is not there: no running process has that ID; nothing was changed");
+        assert_eq!(
+            none,
+            "pid:9 was not found: no running process has that ID; nothing was changed"
+        );
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         (&["create", "hot", "--size", "big"], "--size: 'big' is not a size"),
         (&["create", "info", "--size", "1MiB", "--dry-run"], "cannot be the name"),
         (&["create", "hot", "--size", "1MiB", "--cpu", "99"], "there is no CPU 99 here"),
-        (&["create", "hot", "--size", "1MiB", "--cache", "7", "--dry-run"], "no L3 cache 7"),
+        (&["create", "hot", "--size", "1MiB", "--cache", "7", "--dry-run"], "allocate L3 cache 7"),
         (&["create", "hot", "--size", "1MiB", "--level", "2", "--dry-run"], "L2"),
         (&["misses", "--size", "1MiB,much"], "'much' is not a size"),
         (&["remove", "hot"], "there is no region 'hot'"),

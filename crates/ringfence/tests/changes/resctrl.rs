@@ -287,7 +287,7 @@ fn what_cannot_be_limited_is_refused_in_a_sentence() {
         (&["apply", "--pid", "42", "--l3", "1", "--for", "soon"], "--for: "),
         (
             &["apply", "--pid", "9", "--l3", "1"],
-            "pid:9 is not there: no running process has that ID",
+            "pid:9 was not found: no running process has that ID",
         ),
         (
             &["apply", "--pid", "42,1", "--l3", "1"],
@@ -300,7 +300,7 @@ fn what_cannot_be_limited_is_refused_in_a_sentence() {
         ),
         (
             &["apply", "--cgroup", "/absent", "--l3", "1"],
-            "cgroup:/absent is not there: no control groups are mounted",
+            "cgroup:/absent was not found: no control groups are mounted",
         ),
         (
             &["apply", "--container", "web", "--l3", "1"],
@@ -308,7 +308,7 @@ fn what_cannot_be_limited_is_refused_in_a_sentence() {
         ),
         (
             &["apply", "--unit", "absent", "--l3", "1"],
-            "unit:absent.service is not there: no control groups are mounted",
+            "unit:absent.service was not found: no control groups are mounted",
         ),
         (&["watch", "--interval", "1ms"], "--interval: 1ms is not between 10ms and 1h"),
         (&["watch", "--interval", "1"], "--interval: "),

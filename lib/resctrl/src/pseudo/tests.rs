@@ -109,7 +109,7 @@ fn what_cannot_be_is_refused_before_the_kernel_is_asked() {
             && said.contains("at most 4 MiB"),
         "{said}"
     );
-    assert!(why(planned(&model, "a", (2, 0), 1)).contains("no L2 cache 0"));
+    assert!(why(planned(&model, "a", (2, 0), 1)).contains("cannot allocate L2 cache 0"));
     assert!(why(planned(&model, "a", (3, 0), 0)).contains("at least one byte"));
     model.resctrl().group(&GroupId::control("a")).create().unwrap();
     assert!(why(planned(&model, "a", (3, 0), 1)).contains("it needs a new control group"));
