@@ -112,7 +112,7 @@ pub struct Trace {
     /// It need not exist yet; the command may create it.
     #[arg(long, value_name = "PATH", required_unless_present = "import")]
     pub file: Vec<PathBuf>,
-    /// A new folder for the trace [default: in the folder of results]
+    /// A new folder for the trace [default: a new result]
     ///
     /// Without it, the trace goes below the state directory, where 'ringfence show' finds it.
     #[arg(long, value_name = "FOLDER")]

@@ -310,7 +310,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "DIR", requires = "simulated")]
     pub measured: Option<PathBuf>,
     /// List the experiments instead of running them
-    #[arg(long, conflicts_with_all = ["names", "quick", "out", "save"])]
+    #[arg(long, conflicts_with_all = ["quick", "out", "save"])]
     pub list: bool,
     /// Folder on a DAX file system [default: /mnt/pmem0]
     #[arg(long, value_name = "DIR")]

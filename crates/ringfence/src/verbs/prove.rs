@@ -167,7 +167,7 @@ fn measure(
 
 // How a probe did that got every answer in time.
 fn is_routine(said: &str) -> bool {
-    said.contains("The probe asked ") && said.ends_with(" of a CPU.")
+    said.contains("The probe sent ") && said.ends_with(" of a CPU.")
 }
 
 fn question(args: &Prove) -> Result<Question, Failure> {

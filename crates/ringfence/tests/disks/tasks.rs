@@ -33,7 +33,7 @@ fn windows_beside_them_are_kept_apart_and_what_they_write_is_told() {
     let args = [&["neighbours"], &roles[..], &["--out", "n", "-v"], &SHORT].concat();
     let said = ringfence_in(folder.path(), &args).said();
     if disk_is_shown(&data) {
-        assert!(said.contains("In 'neighbours' ") && said.contains(" wrote "), "{said}");
+        assert!(said.contains("In 'neighbours', ") && said.contains(" wrote "), "{said}");
         assert!(said.contains("by the disk's own count (all programs together)."), "{said}");
     }
     assert!(said.contains("these figures contain no delayed effects"), "{said}");
@@ -202,7 +202,7 @@ fn a_proof_takes_windows_that_are_long_enough() {
     );
     if disk_is_shown(&data) {
         let said = &output.stdout;
-        assert!(said.contains("In 'baseline' ") && said.contains(" wrote "), "{said}");
+        assert!(said.contains("In 'baseline', ") && said.contains(" wrote "), "{said}");
     }
     let baseline = Dataset::open(&folder.path().join("p/baseline")).unwrap();
     assert_eq!(baseline.plan.experiment.measure.window.to_string(), "400ms");

@@ -127,7 +127,11 @@ fn experiments_are_listed_saved_and_refused_by_name() {
     ringfence_in(folder.path(), &["reproduce", "--save", "files"]).ok();
     // All of them, also those of which nothing was published.
     let listed = text.stdout.lines().filter(|line| !line.starts_with(' ')).count();
-    assert!(text.stdout.contains("no published figures") && listed > 20, "{}", text.stdout);
+    let with_figures = text.stdout.matches(" published comparison").count();
+    assert!(listed > 20 && (5..listed).contains(&with_figures), "{}", text.stdout);
+    let one = ringfence(&["reproduce", "--list", "what-does-a-flush-cost-by-block-size"]);
+    assert!(one.ok().starts_with("what-does-a-flush-cost-by-block-size ("), "{}", one.stdout);
+    assert_eq!(one.stdout.lines().filter(|line| !line.starts_with(' ')).count(), 1);
     assert_eq!(std::fs::read_dir(folder.path().join("files")).unwrap().count(), listed);
     let wrong = ringfence(&["reproduce", "what-does-a-flush-cost-by-block-sice"]);
     assert_eq!(wrong.code(), Some(2));

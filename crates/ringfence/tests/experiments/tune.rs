@@ -8,7 +8,7 @@ use ringfence_persist::{Durability, Mapped, Memory, Methods, Region};
 use crate::support::disk::{empty, on_disk};
 use crate::support::{self, Folder, ringfence_in};
 
-const QUICK: [&str; 6] = ["tune", "dram", "--trials=4", "--size=2MiB", "--quiet", "--out=data"];
+const QUICK: [&str; 6] = ["tune", "dram", "--trials=8", "--size=2MiB", "--quiet", "--out=data"];
 
 #[test]
 fn a_policy_is_written_that_the_library_reads() {

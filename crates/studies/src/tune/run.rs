@@ -118,7 +118,7 @@ impl Study for Tuning<'_> {
                 self.on_it(experiments::costs(self.question)),
             );
         };
-        let choice = self.choice(costs, None)?;
+        let choice = self.choice(costs)?;
         if let [_] = stages
             && let Some(experiment) = experiments::confirmation(self.question, &choice, &self.pmdk)
         {
@@ -137,7 +137,11 @@ impl Study for Tuning<'_> {
         let confirmed = stages.get(1).map_or(Vec::new(), figures);
         Ok(Tuned {
             costs: figures(costs),
-            choice: self.choice(costs, ended_early)?,
+            choice: self.choice(costs).map_err(|error| {
+                let why = ended_early.map_or_else(|| error.to_string(), str::to_owned);
+                let place = self.dir.display();
+                StudyError::Failed(format!("{why}; what was measured is in {place}"))
+            })?,
             pmdk: self.pmdk,
             fell_back: speaks_against(&confirmed),
             confirmed,
@@ -162,17 +166,15 @@ impl Tuning<'_> {
         experiment
     }
 
-    fn choice(&self, costs: &Stage, ended_early: Option<&str>) -> Result<Choice, StudyError> {
-        choice::choose(&Costs::new(costs.plan, costs.samples)).ok_or_else(|| {
-            let why = ended_early.unwrap_or("some costs could not be measured");
-            StudyError::Failed(format!("{why}; what was measured is in {}", self.dir.display()))
-        })
+    fn choice(&self, costs: &Stage) -> Result<Choice, StudyError> {
+        choice::choose(&Costs::new(costs.plan, costs.samples))
+            .ok_or_else(|| StudyError::Failed("some costs could not be measured".into()))
     }
 
     // The policy by what was confirmed, beside the victim where there is one.
     fn settle(&mut self, stages: &[Stage], here: &mut Here) -> Result<(), StudyError> {
         let question = self.question;
-        let choice = self.choice(&stages[0], None)?;
+        let choice = self.choice(&stages[0])?;
         let fell_back = stages.get(1).is_some_and(|stage| speaks_against(&figures(stage)));
         let choice = if fell_back { Choice { batch: choice.batch, ..self.pmdk } } else { choice };
         let mut policy = Policy {

@@ -30,10 +30,13 @@ const DAX: &str = "/mnt/pmem0";
 
 pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let published = reproduce::published();
-    if args.list {
-        return list(&published);
+    if args.list && args.names.is_empty() {
+        return list(&reproduce::experiments(), &published);
     }
     let mut chosen = chosen(&args.names, &published)?;
+    if args.list {
+        return list(&chosen, &published);
+    }
     for experiment in &mut chosen {
         adapt(experiment, args)?;
     }
@@ -274,21 +277,20 @@ fn named_here(published: &[Published], args: &Reproduce) -> Vec<Published> {
     published
 }
 
-fn list(published: &[Published]) -> Result<(), Failure> {
+fn list(experiments: &[Experiment], published: &[Published]) -> Result<(), Failure> {
     let mut text = String::new();
-    for experiment in reproduce::experiments() {
+    for experiment in experiments {
         let own = published
             .iter()
             .filter(|row| row.experiment == experiment.name && row.against.is_some());
         let figures = match own.count() {
-            0 => "no published figures".into(),
-            count => format!("{count} published comparisons"),
+            0 => String::new(),
+            1 => " (1 published comparison)".into(),
+            count => format!(" ({count} published comparisons)"),
         };
-        text += &format!(
-            "{}\n    {}\n    {figures}\n",
-            experiment.name,
-            experiment.question.unwrap_or_default()
-        );
+        text += &format!("{}{figures}\n", experiment.name);
+        let question = experiment.question.as_deref().unwrap_or_default();
+        ringfence_report::paragraph(&mut text, 4, question, &output::style());
     }
     output::print(&text)
 }
