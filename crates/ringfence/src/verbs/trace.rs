@@ -21,13 +21,13 @@ use crate::shared::results;
 
 pub fn run(asked: &Trace) -> Result<(), Failure> {
     if let Some(log) = &asked.import {
-        return import(log, &results::new_dir(asked.out.as_deref(), "trace")?);
+        return import(log, &new_dir(asked)?);
     }
     if !asked.in_place && !may_mount() {
         return inside();
     }
     let files: Vec<PathBuf> = asked.file.iter().map(|file| whole(file)).collect();
-    let dir = results::new_dir(asked.out.as_deref(), "trace")?;
+    let dir = new_dir(asked)?;
     let out = whole(&dir);
     if let Some(file) = files.iter().find(|file| !asked.in_place && out.starts_with(file)) {
         return Err(Failure::Usage(format!(
@@ -66,6 +66,17 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
         Ended::Exited(code) => Err(Failure::Command(code as u8)),
         Ended::Signal(signal) => Err(Failure::Command(128 + signal as u8)),
         Ended::Stopped(reason) => Err(Failure::Failed(format!("recording stopped: {reason}"))),
+    }
+}
+
+// The writer creates the folder itself, but none above it.
+fn new_dir(asked: &Trace) -> Result<PathBuf, Failure> {
+    let dir = results::new_dir(asked.out.as_deref(), "trace")?;
+    match dir.parent().filter(|_| asked.out.is_none()) {
+        None => Ok(dir),
+        Some(root) => fs::create_dir_all(root)
+            .map(|()| dir.clone())
+            .map_err(|error| Failure::Usage(format!("cannot create {}: {error}", root.display()))),
     }
 }
 
