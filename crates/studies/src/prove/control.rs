@@ -131,7 +131,8 @@ pub fn measure(
         let [running, stopped] = control.windows();
         let both = running.1.min(stopped.1);
         let enough = both >= ENOUGH_NS && (whole_runs || control.running.0 >= 4.0 * LEAST_UNITS);
-        // On a busy machine other programs delay the victim too: only a clear answer is given early.
+        // On a busy machine other programs delay the victim too, so only a clear answer is given
+        // early.
         let clear = control.ratio().is_none_or(|ratio| ratio >= CLEAR_RATIO);
         if enough && (clear || both >= ENOUGH_TO_REFUSE_NS) {
             break;
