@@ -8,8 +8,8 @@
 
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::machine::{
-    AfterClwb, BlockVictim, Cache, Core, Device, Inclusion, Issue, Llc, Machine, Node, Optane,
-    Replacement, Topology, Uncore, Wear, WriteQueue,
+    AfterClwb, BlockVictim, Cache, Core, Device, Dram, Inclusion, Issue, Llc, Machine, Node,
+    Optane, Replacement, Topology, Uncore, Wear, WriteQueue,
 };
 use ringfence_simulator::hardware::{HardwareThread, Op, Program, Ps, Setup};
 
@@ -172,7 +172,7 @@ impl Writer {
 /// The shape of a socket with 32 cores, one channel of DRAM a controller, and six Optane DIMMs. The
 /// times are of the order of published ones; for speed only the shape matters.
 fn machine() -> Machine {
-    let dram = channels(256, Device::Dram { latency_ns: 35.0 });
+    let dram = channels(256, Device::Dram(Dram { latency_ns: 35.0, banks: 1, bank_ns: 0.0 }));
     let optane = Optane {
         write_buffer_blocks: 64,
         write_buffer_ways: 4,
@@ -255,6 +255,7 @@ fn channels(interleave_bytes: u32, device: Device) -> Node {
         bus_gb_per_s: 19.2,
         turnaround_ns: 0.0,
         write_queue: WriteQueue { lines: 32, high: 24, writes_per_read: 2 },
+        ingress: None,
         device,
     }
 }

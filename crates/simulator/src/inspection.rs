@@ -76,8 +76,8 @@ impl Description {
 
     /// What a timed load takes when the first level has its line, and when only memory has.
     pub fn scale(&self) -> Scale {
-        let dram = self.parts.nodes.iter().find_map(|node| match node.device {
-            Device::Dram { latency_ns } => Some(latency_ns + LINE as f64 / node.bus_gb_per_s),
+        let dram = self.parts.nodes.iter().find_map(|node| match &node.device {
+            Device::Dram(dram) => Some(dram.latency_ns + LINE as f64 / node.bus_gb_per_s),
             Device::Optane(_) => None,
         });
         let uncore = &self.parts.uncore;

@@ -127,8 +127,8 @@ fn each_fence_of_a_ring_or_record_costs_what_a_fence_costs() {
 fn non_temporal_stores_read_no_line_that_they_write() {
     // No line of a store behind a fence is fetched before the fence is passed.
     let ours = with(XEON, "rfo_past_fences", "0");
-    let read = match ours.parts.nodes[0].device {
-        ringfence_simulator::hardware::machine::Device::Dram { latency_ns } => latency_ns,
+    let read = match &ours.parts.nodes[0].device {
+        ringfence_simulator::hardware::machine::Device::Dram(dram) => dram.latency_ns,
         ringfence_simulator::hardware::machine::Device::Optane(_) => {
             unreachable!("the first node is ordinary memory")
         }

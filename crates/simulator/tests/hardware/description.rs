@@ -1,7 +1,7 @@
 //! Descriptions: read from text, and refused in a sentence.
 
 use crate::support::machine;
-use ringfence_simulator::hardware::machine::Device;
+use ringfence_simulator::hardware::machine::{Device, Ingress};
 use ringfence_simulator::hardware::{HardwareThread, Machine, Op, Setup, SetupError};
 
 #[test]
@@ -23,7 +23,7 @@ fn a_file_can_hold_a_machine() {
 #[test]
 fn what_makes_no_sense_is_refused_in_a_sentence() {
     type Change = fn(&mut Machine);
-    let cases: [(Change, &str); 13] = [
+    let cases: [(Change, &str); 15] = [
         (|m| m.topology.sockets = 0, "topology.sockets is 0, but must be from 1 to 16"),
         (|m| m.core.fill_buffers = 33, "core.fill_buffers is 33, but must be from 1 to 32"),
         (|m| m.core.rfo_window = 57, "core.rfo_window is 57, but must be from 1 to 56"),
@@ -50,6 +50,18 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
             |m| m.nodes[0].shares_channels_with = Some("dram".into()),
             "nodes[0].shares_channels_with is \"dram\", but must be the target of another node of \
              socket 0 that has channels of its own",
+        ),
+        (
+            |m| m.nodes[1].ingress = Some(Ingress { lines: 8, channels: 1 }),
+            "nodes[1].ingress is for memory that shares its channels (shares_channels_with)",
+        ),
+        (
+            |m| {
+                if let Device::Dram(dram) = &mut m.nodes[0].device {
+                    dram.banks = 12;
+                }
+            },
+            "nodes[0].device.dram.banks is 12, but must be a power of two and at least 1",
         ),
         (|m| m.nodes[1].socket = 2, "nodes[1].socket is 2, but sockets are counted from 0 to 1"),
         (

@@ -61,7 +61,7 @@ fn a_chain_of_loads_takes_each_levels_latency() {
 fn optane_of(machine: &mut Machine) -> &mut Optane {
     match &mut machine.nodes[OPTANE].device {
         Device::Optane(optane) => optane,
-        Device::Dram { .. } => panic!("the second node is Optane"),
+        Device::Dram(_) => panic!("the second node is Optane"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! DIMMs of two kinds on one channel have one bus.
 
 use crate::support::{core, machine, rounds};
-use ringfence_simulator::hardware::machine::{Device, Machine};
+use ringfence_simulator::hardware::machine::{Device, Ingress, Machine};
 use ringfence_simulator::hardware::{Op, Ps, Run, Setup};
 
 const DRAM: usize = 0;
@@ -112,4 +112,57 @@ fn a_chain_of_loads_waits_for_the_dimms_lines_on_the_bus() {
     // A fifth of the time one of its lines is on the bus; at most two of 5 ns each go first.
     let found = latency(&out_of_step(shared()), true);
     assert!((alone + 0.2..=alone + 10.0).contains(&found), "{found} instead of {alone} alone");
+}
+
+// ns of a dependent read of DRAM, next to threads that read the DIMM as fast as it goes.
+fn read_next_to_scans(machine: &Machine) -> f64 {
+    let mut setup = Setup::new(machine, 1).unwrap();
+    let region = setup.region(DRAM, 1 << 20).unwrap();
+    let program = rounds(move |at| {
+        vec![Op::Load { line: region.line(at % region.lines()), dependent: true }, Op::Units(1)]
+    });
+    let reader = setup.program(core(0), 0, program).unwrap();
+    for number in 1..4 {
+        let region = setup.region(OPTANE, 16 << 20).unwrap();
+        let program = rounds(move |at| {
+            vec![Op::Load { line: region.line(at % region.lines()), dependent: false }]
+        });
+        setup.program(core(number), 0, program).unwrap();
+    }
+    let mut run = setup.start();
+    run.until(Ps::from_ns(500_000));
+    let before = run.units(reader);
+    run.until(Ps::from_ns(2_500_000));
+    2e6 / (run.units(reader) - before) as f64
+}
+
+#[test]
+fn reads_of_dram_wait_behind_a_full_ingress() {
+    let with = |lines| {
+        let mut machine = shared();
+        machine.nodes[OPTANE].ingress = Some(Ingress { lines, channels: 1 });
+        if let Device::Optane(optane) = &mut machine.nodes[OPTANE].device {
+            optane.media_read_gb_per_s = 1.6;
+        }
+        read_next_to_scans(&machine)
+    };
+    let [few, more, many] = [2, 6, 1000].map(with);
+    // A line takes the media 40 ns.
+    near(few - more, 160.0, 0.1);
+    assert!(more > many + 40.0, "{few}, {more}, {many}");
+}
+
+#[test]
+fn a_bank_of_dram_answers_one_request_at_a_time() {
+    let with = |banks, bank_ns| {
+        let mut machine = machine();
+        if let Device::Dram(dram) = &mut machine.nodes[DRAM].device {
+            (dram.banks, dram.bank_ns) = (banks, bank_ns);
+        }
+        rates(&mut readers(&machine, 3, false)).0
+    };
+    near(with(1, 50.0), 64.0 / 50.0, 0.01);
+    let [two, many] = [2, 64].map(|banks| with(banks, 50.0));
+    assert!(two > 1.3 * 64.0 / 50.0 && two <= 2.0 * 64.0 / 50.0, "{two}");
+    near(many, with(1, 0.0), 0.05);
 }

@@ -101,7 +101,7 @@ impl Curve {
 }
 
 pub(super) const NT: Loop =
-    Loop { access: Access::Nt, flush: Flush::Clwb, fence: false, random: false };
+    Loop { access: Access::Nt, flush: Flush::Clwb, fence: false, random: false, rest: 0 };
 pub(super) const NT_FENCED: Loop = Loop { fence: true, ..NT };
 pub(super) const LOAD: Loop = Loop { access: Access::Load, ..NT };
 pub(super) const LOAD_RANDOM: Loop = Loop { random: true, ..LOAD };

@@ -28,6 +28,8 @@ pub struct Loop {
     pub flush: Flush,
     pub fence: bool,
     pub random: bool,
+    /// How long it rests after each block, ns.
+    pub rest: u64,
 }
 
 // What each thread uses: at random, or where evictions matter, far more than caches hold and DIMMs
@@ -81,6 +83,9 @@ impl Runner {
         if self.of.fence {
             ops.push(Op::Sfence);
         }
+        if self.of.rest > 0 {
+            ops.push(Op::Rest(Ps::from_ns(self.of.rest)));
+        }
         ops.push(Op::Units(1));
     }
 }
@@ -99,9 +104,24 @@ impl Program for Runner {
 
 /// Blocks a nanosecond that all threads together get through.
 pub fn rate(machine: &Machine, node: usize, of: Loop, block: u32, threads: u32) -> f64 {
+    rates(machine, &[Task { node, of, block, threads }])[0]
+}
+
+/// Threads that run a loop over memory of a node.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    pub node: usize,
+    pub of: Loop,
+    pub block: u32,
+    pub threads: u32,
+}
+
+/// The same of several tasks at once, one after the other.
+pub fn rates(machine: &Machine, tasks: &[Task]) -> Vec<f64> {
     let mut setup = Setup::new(machine, 1).unwrap();
     let cores = machine.topology.cores_per_llc;
-    let start = |thread: u32, setup: &mut Setup| {
+    let start = |thread: u32, task: &Task, setup: &mut Setup| {
+        let Task { node, of, block, .. } = *task;
         let region = setup
             .region(node, BYTES[usize::from(of.random || of.access == Access::Store)])
             .unwrap();
@@ -115,16 +135,24 @@ pub fn rate(machine: &Machine, node: usize, of: Loop, block: u32, threads: u32) 
             .program(HardwareThread { core: thread % cores, sibling: thread / cores }, 0, runner)
             .unwrap()
     };
-    let all: Vec<_> = (0..threads).map(|thread| start(thread, &mut setup)).collect();
+    let mut next = 0..;
+    let all: Vec<Vec<_>> = tasks
+        .iter()
+        .map(|task| {
+            let threads = next.by_ref().take(task.threads as usize);
+            threads.map(|thread| start(thread, task, &mut setup)).collect()
+        })
+        .collect();
     let mut run = setup.start();
     // Evictions come once caches are full.
-    let (warm, window) =
-        if of.access == Access::Store { (60_000_000, 5_000_000) } else { (400_000, 1_000_000) };
-    let done = |run: &ringfence_simulator::hardware::Run| {
-        all.iter().map(|thread| run.units(*thread)).sum::<u64>()
+    let stores = tasks.iter().any(|task| task.of.access == Access::Store);
+    let (warm, window) = if stores { (60_000_000, 5_000_000) } else { (400_000, 1_000_000) };
+    let done = |run: &ringfence_simulator::hardware::Run| -> Vec<u64> {
+        all.iter().map(|of| of.iter().map(|thread| run.units(*thread)).sum()).collect()
     };
     run.until(Ps::from_ns(warm));
     let before = done(&run);
     run.until(Ps::from_ns(warm + window));
-    (done(&run) - before) as f64 / window as f64
+    let rate = |(after, before): (u64, u64)| (after - before) as f64 / window as f64;
+    done(&run).into_iter().zip(before).map(rate).collect()
 }

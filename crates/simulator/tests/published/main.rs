@@ -7,6 +7,7 @@
 mod curves;
 mod holdout;
 mod loops;
+mod shared;
 
 use curves::{CURVES, Curve};
 use holdout::FRESH;

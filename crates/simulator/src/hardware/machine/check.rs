@@ -61,7 +61,11 @@ impl Machine {
 
 // No node shares with one that shares itself.
 fn shared(name: &str, node: &Node, nodes: &[Node]) -> Checked {
-    let Some(with) = &node.shares_channels_with else { return Ok(()) };
+    let Some(with) = &node.shares_channels_with else {
+        return must(node.ingress.is_none(), || {
+            format!("{name}.ingress is for memory that shares its channels (shares_channels_with)")
+        });
+    };
     let other = node.shares_with(nodes).map(|place| &nodes[place]);
     must(other.is_some_and(|other| other.shares_channels_with.is_none()), || {
         format!(
@@ -191,9 +195,15 @@ impl Node {
         number(&format!("{name}.write_queue.lines"), queue.lines, 1, 1024)?;
         number(&format!("{name}.write_queue.high"), queue.high, 1, queue.lines)?;
         number(&format!("{name}.write_queue.writes_per_read"), queue.writes_per_read, 1, 1024)?;
+        if let Some(ingress) = &self.ingress {
+            number(&format!("{name}.ingress.lines"), ingress.lines, 1, 1 << 16)?;
+            number(&format!("{name}.ingress.channels"), ingress.channels, 1, 64)?;
+        }
         match &self.device {
-            Device::Dram { latency_ns } => {
-                span(&format!("{name}.device.dram.latency_ns"), *latency_ns)
+            Device::Dram(dram) => {
+                power_of_two(&format!("{name}.device.dram.banks"), dram.banks, 1)?;
+                span(&format!("{name}.device.dram.bank_ns"), dram.bank_ns)?;
+                span(&format!("{name}.device.dram.latency_ns"), dram.latency_ns)
             }
             Device::Optane(optane) => {
                 // A block of 256 B lies on one DIMM.

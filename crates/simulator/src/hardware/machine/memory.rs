@@ -29,6 +29,9 @@ pub struct Node {
     pub turnaround_ns: f64,
     /// The write pending queue of each channel.
     pub write_queue: WriteQueue,
+    /// Where requests wait that this memory has no place for, if others wait behind them there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress: Option<Ingress>,
     /// What is plugged in.
     pub device: Device,
 }
@@ -53,17 +56,43 @@ pub struct WriteQueue {
     pub writes_per_read: u32,
 }
 
+/// A queue in front of the channels of a controller, in the order of arrival: once it is full,
+/// requests for other memory on these channels wait as well.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ingress {
+    /// Lines that it holds.
+    pub lines: u32,
+    /// Channels that it is in front of.
+    pub channels: u32,
+}
+
 /// What answers on a channel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Device {
-    /// DRAM, without banks and rows.
-    Dram {
-        /// From the start of a transfer to its data.
-        latency_ns: f64,
-    },
+    /// DRAM.
+    Dram(Dram),
     /// An Optane DIMM.
     Optane(Optane),
+}
+
+/// DRAM: banks of which each answers one request at a time, without rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dram {
+    /// From the start of a transfer to its data.
+    pub latency_ns: f64,
+    /// The banks of a channel: a power of two. 1 with a `bank_ns` of 0 never delays a request.
+    #[serde(default = "one")]
+    pub banks: u32,
+    /// How long a bank is taken by a request.
+    #[serde(default)]
+    pub bank_ns: f64,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// An Optane DIMM, whose media is written and read in blocks of 256 B.

@@ -9,7 +9,7 @@ mod memory;
 use serde::{Deserialize, Serialize};
 
 pub use check::InvalidMachine;
-pub use memory::{BlockVictim, Device, Node, Optane, Wear, WriteQueue};
+pub use memory::{BlockVictim, Device, Dram, Ingress, Node, Optane, Wear, WriteQueue};
 
 /// A machine, every core of it alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

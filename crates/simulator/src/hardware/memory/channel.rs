@@ -9,7 +9,7 @@
 use super::dimm::Dimm;
 use crate::hardware::counters::ChannelCounters;
 use crate::hardware::event::Request;
-use crate::hardware::machine::{Device, Node};
+use crate::hardware::machine::{Device, Dram, Node};
 use crate::hardware::ring::Ring;
 use crate::hardware::units::{NEVER, ps, transfer};
 
@@ -99,14 +99,57 @@ impl Waiting {
 }
 
 enum Medium {
-    Dram { latency: u64 },
+    Dram(Banks),
     Dimm(Box<Dimm>),
+}
+
+/// Banks of DRAM, over which lines are spread by a hash.
+struct Banks {
+    latency: u64,
+    /// How long a bank is taken by a request.
+    busy: u64,
+    /// Until when each is taken.
+    free: Vec<u64>,
+}
+
+/// Writes that may wait for one bank while others go ahead.
+const WRITES_OF_A_BANK: u64 = 4;
+
+impl Banks {
+    fn new(dram: &Dram) -> Self {
+        Self {
+            latency: ps(dram.latency_ns),
+            busy: ps(dram.bank_ns),
+            free: vec![0; dram.banks as usize],
+        }
+    }
+
+    #[inline]
+    fn of(&self, line: u32) -> usize {
+        let hash = u64::from(line).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        hash as usize & (self.free.len() - 1)
+    }
+
+    // Takes a line's bank; when it begins to answer.
+    #[inline]
+    fn take(&mut self, line: u32, at: u64) -> u64 {
+        let bank = self.of(line);
+        let start = at.max(self.free[bank]);
+        self.free[bank] = start + self.busy;
+        start
+    }
+
+    // From when on a write may be handed to its bank.
+    #[inline]
+    fn write_ready(&self, line: u32) -> u64 {
+        self.free[self.of(line)].saturating_sub(WRITES_OF_A_BANK * self.busy)
+    }
 }
 
 impl Channel {
     pub fn new(node: &Node, slices: usize, seed: u64) -> Self {
         let device = match &node.device {
-            Device::Dram { latency_ns } => Medium::Dram { latency: ps(*latency_ns) },
+            Device::Dram(dram) => Medium::Dram(Banks::new(dram)),
             Device::Optane(optane) => Medium::Dimm(Box::new(Dimm::new(optane, seed))),
         };
         let lines = node.write_queue.lines as usize;
@@ -136,9 +179,9 @@ impl Channel {
     /// When the oldest write in the queue can go.
     #[inline]
     pub fn next_write(&self, bus: Bus) -> Option<u64> {
-        let (_, accepted) = *self.queue.front()?;
+        let (line, accepted) = *self.queue.front()?;
         let ready = match &self.device {
-            Medium::Dram { .. } => 0,
+            Medium::Dram(banks) => banks.write_ready(line),
             Medium::Dimm(dimm) => dimm.write_ready(),
         };
         Some(self.start(bus, accepted.max(ready), true))
@@ -165,8 +208,9 @@ impl Channel {
     pub fn carry_write(&mut self, bus: &mut Bus, start: u64, at: u64) {
         let Some((line, _)) = self.queue.pop_front() else { return };
         self.carry(bus, start, true, at);
-        if let Medium::Dimm(dimm) = &mut self.device {
-            dimm.write(line, start);
+        match &mut self.device {
+            Medium::Dram(banks) => drop(banks.take(line, start)),
+            Medium::Dimm(dimm) => dimm.write(line, start),
         }
         // Admits one write, and the probes that only waited for the writes before them.
         while let Some((line, write)) = self.waiting.next() {
@@ -231,9 +275,18 @@ impl Channel {
         self.carry(bus, start, false, at);
         self.line_ps
             + match &mut self.device {
-                Medium::Dram { latency } => start + *latency,
+                Medium::Dram(banks) => banks.take(line, start) + banks.latency,
                 Medium::Dimm(dimm) => dimm.read(line, start),
             }
+    }
+
+    /// Lines that wait for this memory's media at a time, and how long each takes.
+    #[inline]
+    pub fn backlog(&self, at: u64) -> (u64, u64) {
+        let Medium::Dimm(dimm) = &self.device else { return (0, 0) };
+        let (free, read) = dimm.media();
+        let lines = 4 * free.saturating_sub(at) / read.max(1);
+        (lines, read / 4)
     }
 
     /// A write arrives, once all writes before it were carried; whether it is accepted at once.

@@ -123,6 +123,11 @@ impl Dimm {
         self.ready
     }
 
+    /// Until when the media are taken, and how long they take for a block that is read.
+    pub fn media(&self) -> (u64, u64) {
+        (self.media_free, self.read_ps)
+    }
+
     // Writes the whole blocks whose time has come, in the order in which they became whole: all
     // that the media could begin before `at`.
     #[inline]

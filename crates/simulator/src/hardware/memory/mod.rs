@@ -21,6 +21,8 @@ pub struct Memory {
     buses: Vec<Bus>,
     /// For each channel the others on its bus.
     mates: Vec<Vec<u32>>,
+    /// For each channel those behind the same ingress, and how many lines that holds.
+    ingress: Vec<Option<(Vec<u32>, u64)>>,
     nodes: Vec<Interleaving>,
 }
 
@@ -74,9 +76,21 @@ impl Memory {
             };
             (0..bus_of.len() as u32).filter(same).collect()
         };
-        let mates = (0..channels.len()).map(others).collect();
+        let mates: Vec<Vec<u32>> = (0..channels.len()).map(others).collect();
+        let mut ingress = vec![None; channels.len()];
+        for (node, place) in nodes.iter().zip(&places) {
+            let (Some(shared), Some(with)) = (&node.ingress, node.shares_with(nodes)) else {
+                continue;
+            };
+            for other in 0..places[with].channels {
+                let same = |number: &u32| number / shared.channels == other / shared.channels;
+                let behind = (0..place.channels).filter(same).map(|number| place.first + number);
+                ingress[(places[with].first + other) as usize] =
+                    Some((behind.collect(), u64::from(shared.lines)));
+            }
+        }
         let buses = vec![Bus::default(); channels.len()];
-        Self { channels, bus_of, buses, mates, nodes: places }
+        Self { channels, bus_of, buses, mates, ingress, nodes: places }
     }
 
     /// The channels of a node.
@@ -95,7 +109,26 @@ impl Memory {
         for mate in &self.mates[channel] {
             self.channels[*mate as usize].make_room(bus, at);
         }
-        (channel, self.channels[channel].read(bus, local, at))
+        let delay = self.delay(channel, at);
+        let bus = &mut self.buses[self.bus_of[channel] as usize];
+        (channel, self.channels[channel].read(bus, local, at) + delay)
+    }
+
+    // How long a request waits for others in the ingress.
+    #[inline]
+    fn delay(&self, channel: usize, at: u64) -> u64 {
+        let Some((behind, lines)) = &self.ingress[channel] else { return 0 };
+        let (mut count, mut time, mut busy) = (0, 0, 0);
+        for one in behind {
+            let (waiting, pace) = self.channels[*one as usize].backlog(at);
+            count += waiting;
+            time += waiting * pace;
+            busy += u64::from(waiting > 0);
+        }
+        match count > *lines {
+            true => (count - lines) * (time / count) / busy,
+            false => 0,
+        }
     }
 
     /// A write of a line arrives at its channel; whether the write pending queue accepts it at

@@ -74,7 +74,8 @@ pub fn dram() -> Node {
         bus_gb_per_s: 12.8,
         turnaround_ns: 0.0,
         write_queue: WriteQueue { lines: 16, high: 12, writes_per_read: 2 },
-        device: Device::Dram { latency_ns: 40.0 },
+        ingress: None,
+        device: Device::Dram(Dram { latency_ns: 40.0, banks: 1, bank_ns: 0.0 }),
     }
 }
 
