@@ -8,7 +8,7 @@ use ringfence_persist::{Durability, Mapped, Memory, Methods, Region};
 use crate::support::disk::{empty, on_disk};
 use crate::support::{self, Folder, ringfence_in};
 
-const QUICK: [&str; 6] = ["tune", "dram", "--trials=8", "--size=2MiB", "--quiet", "--out=data"];
+const QUICK: [&str; 6] = ["tune", "dram", "--trials=6", "--size=2MiB", "--quiet", "--out=data"];
 
 #[test]
 fn a_policy_is_written_that_the_library_reads() {
@@ -57,9 +57,13 @@ fn a_victim_decides_whether_there_is_a_policy() {
         &[&QUICK[..], &["--victim=alu", "--budget=100%", "--json"]].concat(),
     );
     let json = output.json_of_any();
-    let met = matches!(json["tuned"]["proof"]["verdict"].as_str(), Some("nothing_needed" | "met"));
-    assert_eq!(output.code(), Some(if met { 0 } else { 3 }), "{}", output.stderr);
-    assert_eq!(folder.path().join("ringfence-policy.toml").exists(), met);
+    let code = match json["tuned"]["proof"]["verdict"].as_str() {
+        Some("nothing_needed" | "met") => 0,
+        Some("undecided") => 4,
+        _ => 3,
+    };
+    assert_eq!(output.code(), Some(code), "{}", output.stderr);
+    assert_eq!(folder.path().join("ringfence-policy.toml").exists(), code == 0);
 }
 
 // From the folder to the call that a region makes.

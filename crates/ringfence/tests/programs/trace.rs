@@ -76,7 +76,7 @@ fn the_command_works_on_a_copy_and_keeps_its_exit_code() {
     let shown = ringfence_in(folder.path(), &["show"]);
     assert_eq!(shown.stdout, ringfence_in(folder.path(), &["census", name]).stdout);
     assert_eq!(ringfence_in(folder.path(), &["show", "--json"]).json()["total"], total);
-    let page = ringfence_in(folder.path(), &["show", "--html", "page.html"]);
+    let page = ringfence_in(folder.path(), &["show", "--html=page.html"]);
     assert_eq!(page.code(), Some(0), "{}", page.stderr);
     assert!(fs::read_to_string(folder.path().join("page.html")).unwrap().contains("clflush"));
     // The same again would mix two traces.
