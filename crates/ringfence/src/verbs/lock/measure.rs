@@ -73,9 +73,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         last: dir.clone(),
         failed: None,
     };
-    let mut planned = Plan::new(&wanted, &machine.topology, machine.features.as_ref())?;
-    planned.fit_to_time();
-    said.begin(announce::plan(&planned, &machine, &asked.measuring.output));
+    said.begin(announced(&wanted, &machine, asked)?);
     let quick_and_ready = |mut wanted: Experiment, machine: &Machine| {
         quicken(&mut wanted, asked);
         Ok(ready(wanted, machine, &asked.measuring)?)
@@ -96,6 +94,17 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         ))),
         Some(why) => Err(experiment::cut_short(&why, &said.last)),
     }
+}
+
+// The line before it runs.
+fn announced(
+    wanted: &Experiment,
+    machine: &Machine,
+    asked: &LockMeasure,
+) -> Result<Option<String>, Failure> {
+    let mut plan = Plan::new(wanted, &machine.topology, machine.features.as_ref())?;
+    plan.fit_to_time();
+    Ok(announce::plan(&plan, machine, &asked.measuring.output))
 }
 
 // Where the reader runs decides which cache is shared out.
