@@ -18,6 +18,10 @@ pub struct Ring {
     pub size: Bytes,
     /// Entries that are made durable together, by one fence; more than 1 for our ring alone.
     pub batch: u32,
+    /// Whether entries are read before their space is given back. Without it, the slides' rings
+    /// cost what their producer costs; ours verifies every entry that it gives back all the same.
+    #[serde(skip_serializing_if = "Clone::clone")]
+    pub read: bool,
     /// Where the memory comes from.
     pub target: Target,
     /// Whether it stays on its CPU; if not, the scheduler may move it to any that is allowed.
@@ -46,6 +50,7 @@ impl Default for Ring {
             entry: Bytes(64),
             size: Bytes::mib(64),
             batch: 1,
+            read: true,
             target: Target::Dram,
             pinned: true,
         }

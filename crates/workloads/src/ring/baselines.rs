@@ -257,6 +257,16 @@ impl<M: Memory> Consumer<M> {
         Some(Entry { consumer: self, at })
     }
 
+    /// Gives the space of the next entry back without reading it; false where there is none.
+    #[inline]
+    pub fn skip(&mut self) -> bool {
+        let there = self.has_entry();
+        if there {
+            self.pop();
+        }
+        there
+    }
+
     // Gives the space of the entry that was read last back.
     #[inline]
     fn pop(&mut self) {

@@ -29,6 +29,8 @@ pub struct Ringer<M: Memory = Mapped, B: Memory = Bare> {
     sides: Sides<M, B>,
     payload: Payload,
     batch: u64,
+    // Whether entries are read.
+    reads: bool,
     pushed: u64,
     read: u64,
     failure: Option<String>,
@@ -95,7 +97,8 @@ impl<M: Memory, B: Memory> Ringer<M, B> {
     // With what waits in it.
     fn filled(task: &Ring, sides: Sides<M, B>) -> Result<Self, SetupError> {
         let (payload, batch) = (Payload::new(task.entry.0 as usize), u64::from(task.batch));
-        let mut ringer = Self { sides, payload, batch, pushed: 0, read: 0, failure: None };
+        let (reads, failure) = (task.read, None);
+        let mut ringer = Self { sides, payload, batch, reads, pushed: 0, read: 0, failure };
         let waiting = WAITING.min(task.size.0 / task.slot() / 4);
         while ringer.pushed < waiting {
             let count = (waiting - ringer.pushed).min(64);
@@ -129,7 +132,7 @@ impl<M: Memory, B: Memory> Ringer<M, B> {
         Ok(())
     }
 
-    // Reads so many entries, every byte of each, and takes them.
+    // Reads so many entries, every byte of each, and takes them; or takes them unread.
     fn read(&mut self, count: u64) -> Result<(), Fault> {
         for number in self.read..self.read + count {
             match &mut self.sides {
@@ -137,6 +140,9 @@ impl<M: Memory, B: Memory> Ringer<M, B> {
                     let entry = consumer.try_read()?.ok_or(Fault::Missing(number))?;
                     self.payload.check(number, &entry)?;
                     entry.pop()?;
+                }
+                Sides::Theirs { consumer, .. } if !self.reads => {
+                    consumer.skip().then_some(()).ok_or(Fault::Missing(number))?;
                 }
                 Sides::Theirs { consumer, .. } => {
                     let entry = consumer.try_read().ok_or(Fault::Missing(number))?;

@@ -50,6 +50,21 @@ fn every_ring_hands_every_entry_over_lap_after_lap() {
 }
 
 #[test]
+fn entries_that_are_not_read_are_given_back_all_the_same() {
+    for variant in VARIANTS {
+        let size = Bytes(1 << 16);
+        let task = Ring { variant, entry: Bytes(1000), size, read: false, ..Ring::default() };
+        let mut ringer = ringer(&task);
+        let laps = 3 * size.0 / task.slot();
+        assert_eq!((ringer.work(laps, &Ignore).units, ringer.failure()), (laps, None), "{task:?}");
+        let waiting = ringer.pushed - ringer.read;
+        assert_eq!((ringer.read, waiting), (laps, size.0 / task.slot() / 4), "{task:?}");
+        ringer.read(waiting).unwrap();
+        assert!(matches!(ringer.read(1), Err(Fault::Missing(_))), "{task:?}");
+    }
+}
+
+#[test]
 fn batches_are_pushed_and_read_whole() {
     for (batch, size) in [(2, 1 << 20), (16, 1 << 20), (64, 64 * 8 * 128)] {
         let mut ringer = ringer(&Ring { batch, size: Bytes(size), ..Ring::default() });
