@@ -54,7 +54,12 @@ pub fn list(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
 /// What is in a folder.
 pub fn entries(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
     let metadata = fs::metadata(dir).map_err(|error| {
-        DatasetError::usage(dir, format!("{error}; name the folder of a dataset"))
+        DatasetError::usage(
+            dir,
+            format!(
+                "{error}; name the folder of a dataset ('ringfence show --list' lists results)"
+            ),
+        )
     })?;
     if !metadata.is_dir() {
         return Err(DatasetError::usage(dir, "this is not a folder; name the folder of a dataset"));

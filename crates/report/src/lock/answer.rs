@@ -11,7 +11,6 @@ use crate::experiment::short::parts::Short;
 use crate::experiment::short::slowdowns::undecided;
 use crate::experiment::short::{caveats, costs};
 use crate::numbers::{NO_FIGURE, slowdown_figure, time_figure};
-use crate::print::unknown::Unknown;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{capital, distinct, paragraph};
@@ -66,7 +65,7 @@ fn sentence(found: &Findings, row: &str) -> String {
 
 // Only as far as its interval allows.
 fn beside_noise(found: &Findings, row: &str, finding: &Finding) -> String {
-    let cost = |row: &str| of(found, row, NOISE).map_or(NO_FIGURE.into(), costs::figure);
+    let cost = |row: &str| typical(found, row, NOISE).unwrap_or_else(|| NO_FIGURE.into());
     let slowdown = finding.slowdown.as_ref().map(slowdown_figure);
     let slowdown = slowdown.map_or(NO_FIGURE.into(), |figure| figure.to_string());
     let unlocked = format!("unlocked: {}", cost(ORDINARY));
@@ -128,11 +127,8 @@ fn table(found: &Findings, rows: &[&str], style: &Style) -> String {
     let mut lines = String::new();
     // What flushes do is in the sentence.
     for condition in [IDLE, NOISE] {
-        let figure = |row: &&str| {
-            let cost = of(found, row, condition).map(figure);
-            cost.or_else(|| median(found, row, condition))
-        };
-        let figures: Vec<Option<String>> = rows.iter().map(figure).collect();
+        let figures: Vec<Option<String>> =
+            rows.iter().map(|row| typical(found, row, condition)).collect();
         if figures.iter().all(Option::is_none) {
             continue;
         }
@@ -146,16 +142,14 @@ fn table(found: &Findings, rows: &[&str], style: &Style) -> String {
     if table.fits(style) { table.render(style) } else { lines }
 }
 
-// What others are compared with has no cost of its own.
+// The median wherever latencies are counted: in one table, all figures are of one kind.
+fn typical(found: &Findings, row: &str, condition: &str) -> Option<String> {
+    let cost = || of(found, row, condition).map(costs::figure);
+    median(found, row, condition).or_else(cost)
+}
+
 fn median(found: &Findings, row: &str, condition: &str) -> Option<String> {
     let counted = found.latencies.iter().find(|one| parts(&one.arm) == (row, condition))?;
     let p50 = counted.quantiles.iter().find(|of| of.quantile == Quantile::P50)?;
     Some(format!("p50 {}", time_figure(&p50.ns.ok()?)))
-}
-
-fn figure(result: &CaseResult) -> String {
-    match &result.ns_per_unit {
-        Ok(cost) => time_figure(cost).to_string(),
-        Err(reason) => reason.short().into(),
-    }
 }

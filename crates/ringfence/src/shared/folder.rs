@@ -81,6 +81,13 @@ pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
     let refused = record.control.as_ref().is_some_and(|control| control.depends() != Some(true));
     let datasets = match ringfence_studies::datasets(dir) {
         Err(_) if refused => Vec::new(),
+        Err(_) if ringfence_dataset::list(dir).is_err() => {
+            return Err(Failure::Usage(format!(
+                "{}: this proof ended before its first result; continue with: {}",
+                dir.display(),
+                command(&["prove", "--resume"], dir)
+            )));
+        }
         found => found?,
     };
     let baseline = datasets.iter().any(|dataset| dataset.dir == files.baseline());

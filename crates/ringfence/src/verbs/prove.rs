@@ -76,8 +76,8 @@ fn announce(question: &Question, plan: &Plan, machine: &Machine) {
         .time
         .map_or(String::new(), |time| format!(", at most {}{whose}", announce::time(time.0)));
     let mut text = format!(
-        "prove: {verb} the victim alone and with the aggressor, and with levers if it exceeds \
-         {}{time}; Ctrl-C keeps what was measured\n",
+        "prove: {verb} the victim alone and with the aggressor, and with levers if the budget \
+         of {} is missed{time}; Ctrl-C keeps what was measured\n",
         question.budget
     );
     if let Some(found) = prove::precision(question, plan, machine) {

@@ -61,6 +61,10 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
     let lost = |error: RecordingError| Failure::Failed(error.to_string());
     writer.finish(outcome.ended.clone()).map_err(lost)?;
     tell(asked, &dir, &outcome);
+    // Nothing to show, in a folder that was not asked for.
+    if outcome.events == 0 && outcome.notes.is_empty() && asked.out.is_none() {
+        let _ = fs::remove_dir_all(&dir);
+    }
     match outcome.ended {
         Ended::Exited(0) => Ok(()),
         Ended::Exited(code) => Err(Failure::Command(code as u8)),

@@ -227,3 +227,22 @@ fn windows_in_which_the_program_did_not_run_are_left_out_and_told() {
     let said = format!("Left out: {} of ", steps.len());
     assert!(output.stdout.contains(&said), "{said}: {}", output.stdout);
 }
+
+// Its victim's first run takes longer than this test.
+#[test]
+fn a_proof_that_is_killed_before_its_first_result_says_how_to_go_on() {
+    if cpus().len() < 2 {
+        return skip("a proof needs two CPUs");
+    }
+    let folder = Folder::new();
+    let args = ["prove", "--victim-run", "sleep 30", "--aggressor", "alu", "--out", "p"];
+    let run = Running::start(folder.path(), &args);
+    wait_for("the question", || folder.path().join("p/question.json").exists().then_some(()));
+    run.signal(libc::SIGKILL);
+    assert_eq!(run.wait().code(), None);
+    let shown = ringfence_in(folder.path(), &["show", "p"]);
+    assert_eq!(shown.code(), Some(2), "{}", shown.stderr);
+    let said =
+        "this proof ended before its first result; continue with: ringfence prove --resume p";
+    assert!(shown.stderr.contains(said), "{}", shown.stderr);
+}

@@ -129,6 +129,7 @@ fn a_command_that_maps_nothing_is_told_of() {
         "{}",
         said.stderr
     );
+    assert!(folder.results().is_empty(), "{:?}", folder.results());
 }
 
 // A number of seconds that no other process sleeps.
