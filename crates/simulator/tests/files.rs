@@ -1,4 +1,4 @@
-//! Machine files: what is wrong with one is told with its line, and what is right becomes a
+//! Machine files: an error names its line, and what is right becomes a
 //! machine.
 
 use ringfence_machine::Machine;

@@ -146,7 +146,7 @@ fn widths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Width>, D::E
     words(deserializer, &Width::ALL, Width::name)
 }
 
-// Values by their names; a wrong one is told with those that there are.
+// Values by their names; the error for an unknown one lists them.
 fn words<'de, T: Copy, D: Deserializer<'de>>(
     deserializer: D,
     all: &[T],

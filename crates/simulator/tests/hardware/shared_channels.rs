@@ -78,27 +78,32 @@ fn a_bus_of_both_turns_around_between_them_and_without_a_writer_nothing_changes(
     assert!((written - 0.01..=2.0 * written + 0.01).contains(&turns), "{turns} of {written}");
 }
 
+// ns of a dependent read of DRAM, next to threads on other cores.
+fn latency(machine: &Machine, start_others: impl FnOnce(&mut Setup)) -> f64 {
+    let mut setup = Setup::new(machine, 1).unwrap();
+    let region = setup.region(DRAM, 1 << 20).unwrap();
+    let program = rounds(move |at| {
+        vec![Op::Load { line: region.line(at % region.lines()), dependent: true }, Op::Units(1)]
+    });
+    let reader = setup.program(core(0), 0, program).unwrap();
+    start_others(&mut setup);
+    let mut run = setup.start();
+    run.until(Ps::from_ns(500_000));
+    let before = run.units(reader);
+    run.until(Ps::from_ns(4_500_000));
+    4e6 / (run.units(reader) - before) as f64
+}
+
 #[test]
 fn a_chain_of_loads_waits_for_the_dimms_lines_on_the_bus() {
-    let latency = |machine: &Machine, write: bool| {
-        let mut setup = Setup::new(machine, 1).unwrap();
-        let region = setup.region(DRAM, 1 << 20).unwrap();
-        let program = rounds(move |at| {
-            vec![Op::Load { line: region.line(at % region.lines()), dependent: true }, Op::Units(1)]
-        });
-        let reader = setup.program(core(0), 0, program).unwrap();
-        if write {
+    let next_to_a_writer = |machine: &Machine| {
+        latency(machine, |setup| {
             let region = setup.region(OPTANE, 1 << 20).unwrap();
             let program = rounds(move |at| {
                 vec![Op::NtStore { line: region.line(at % region.lines()), bytes: 64 }]
             });
             setup.program(core(3), 0, program).unwrap();
-        }
-        let mut run = setup.start();
-        run.until(Ps::from_ns(500_000));
-        let before = run.units(reader);
-        run.until(Ps::from_ns(4_500_000));
-        4e6 / (run.units(reader) - before) as f64
+        })
     };
     // 26.3 ns for each line written, so that they do not keep step with reads of 100 ns.
     let out_of_step = |mut machine: Machine| {
@@ -107,33 +112,11 @@ fn a_chain_of_loads_waits_for_the_dimms_lines_on_the_bus() {
         }
         machine
     };
-    let alone = latency(&out_of_step(machine()), false);
-    near(latency(&out_of_step(machine()), true), alone, 1e-9);
+    let alone = latency(&out_of_step(machine()), |_| ());
+    near(next_to_a_writer(&out_of_step(machine())), alone, 1e-9);
     // A fifth of the time one of its lines is on the bus; at most two of 5 ns each go first.
-    let found = latency(&out_of_step(shared()), true);
+    let found = next_to_a_writer(&out_of_step(shared()));
     assert!((alone + 0.2..=alone + 10.0).contains(&found), "{found} instead of {alone} alone");
-}
-
-// ns of a dependent read of DRAM, next to threads that read the DIMM as fast as it goes.
-fn read_next_to_scans(machine: &Machine) -> f64 {
-    let mut setup = Setup::new(machine, 1).unwrap();
-    let region = setup.region(DRAM, 1 << 20).unwrap();
-    let program = rounds(move |at| {
-        vec![Op::Load { line: region.line(at % region.lines()), dependent: true }, Op::Units(1)]
-    });
-    let reader = setup.program(core(0), 0, program).unwrap();
-    for number in 1..4 {
-        let region = setup.region(OPTANE, 16 << 20).unwrap();
-        let program = rounds(move |at| {
-            vec![Op::Load { line: region.line(at % region.lines()), dependent: false }]
-        });
-        setup.program(core(number), 0, program).unwrap();
-    }
-    let mut run = setup.start();
-    run.until(Ps::from_ns(500_000));
-    let before = run.units(reader);
-    run.until(Ps::from_ns(2_500_000));
-    2e6 / (run.units(reader) - before) as f64
 }
 
 #[test]
@@ -144,7 +127,15 @@ fn reads_of_dram_wait_behind_a_full_ingress() {
         if let Device::Optane(optane) = &mut machine.nodes[OPTANE].device {
             optane.media_read_gb_per_s = 1.6;
         }
-        read_next_to_scans(&machine)
+        latency(&machine, |setup| {
+            for number in 1..4 {
+                let region = setup.region(OPTANE, 16 << 20).unwrap();
+                let program = rounds(move |at| {
+                    vec![Op::Load { line: region.line(at % region.lines()), dependent: false }]
+                });
+                setup.program(core(number), 0, program).unwrap();
+            }
+        })
     };
     let [few, more, many] = [2, 6, 1000].map(with);
     // A line takes the media 40 ns.

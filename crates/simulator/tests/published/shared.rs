@@ -75,7 +75,7 @@ fn tasks_on_optane_slow_a_thread_on_dram() {
     // Logs are not compared: next to a log on DRAM the same thread loses 8 and 13 %, which is not
     // simulated either.
     assert!(mean <= 12.0, "{mean:.1}");
-    assert!(found[2] > 15.0 && found[3] > 30.0, "full DIMMs hold up DRAM: {found:?}");
+    assert!(found[2] > 15.0 && found[3] > 30.0, "full DIMMs delay reads of DRAM: {found:?}");
 }
 
 /// A load of other cores, and what a dependent read takes more next to it.

@@ -29,7 +29,8 @@ pub struct Node {
     pub turnaround_ns: f64,
     /// The write pending queue of each channel.
     pub write_queue: WriteQueue,
-    /// Where requests wait that this memory has no place for, if others wait behind them there.
+    /// The queue of the memory controller, if reads of other memory on these channels wait there
+    /// behind reads of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress: Option<Ingress>,
     /// What is plugged in.
@@ -56,14 +57,14 @@ pub struct WriteQueue {
     pub writes_per_read: u32,
 }
 
-/// A queue in front of the channels of a controller, in the order of arrival: once it is full,
-/// requests for other memory on these channels wait as well.
+/// The queue of a memory controller, in the order of arrival. Once reads of one memory fill it,
+/// reads of the other memory on the same channels wait as well. Writes do not fill it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ingress {
     /// Lines that it holds.
     pub lines: u32,
-    /// Channels that it is in front of.
+    /// Channels of the controller.
     pub channels: u32,
 }
 

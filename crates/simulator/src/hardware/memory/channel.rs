@@ -67,8 +67,7 @@ impl Waiting {
     }
 
     fn push(&mut self, line: u32, write: Request) {
-        let hash = u64::from(write.line).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let slice = (hash as u32 % self.slices.len() as u32) as usize;
+        let slice = (hash(write.line) % self.slices.len() as u32) as usize;
         self.slices[slice].push_back((line, write));
         self.count += 1;
     }
@@ -96,6 +95,11 @@ impl Waiting {
             self.turn = 0;
         }
     }
+}
+
+// Spreads lines evenly (Fibonacci hashing).
+fn hash(line: u32) -> u32 {
+    (u64::from(line).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
 enum Medium {
@@ -126,11 +130,10 @@ impl Banks {
 
     #[inline]
     fn of(&self, line: u32) -> usize {
-        let hash = u64::from(line).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        hash as usize & (self.free.len() - 1)
+        (hash(line) >> 8) as usize & (self.free.len() - 1)
     }
 
-    // Takes a line's bank; when it begins to answer.
+    // Occupies a line's bank; returns when it begins to answer.
     #[inline]
     fn take(&mut self, line: u32, at: u64) -> u64 {
         let bank = self.of(line);
@@ -139,7 +142,7 @@ impl Banks {
         start
     }
 
-    // From when on a write may be handed to its bank.
+    // The time from which a write may be handed to its bank.
     #[inline]
     fn write_ready(&self, line: u32) -> u64 {
         self.free[self.of(line)].saturating_sub(WRITES_OF_A_BANK * self.busy)
@@ -209,7 +212,7 @@ impl Channel {
         let Some((line, _)) = self.queue.pop_front() else { return };
         self.carry(bus, start, true, at);
         match &mut self.device {
-            Medium::Dram(banks) => drop(banks.take(line, start)),
+            Medium::Dram(banks) => _ = banks.take(line, start),
             Medium::Dimm(dimm) => dimm.write(line, start),
         }
         // Admits one write, and the probes that only waited for the writes before them.
@@ -280,13 +283,13 @@ impl Channel {
             }
     }
 
-    /// Lines that wait for this memory's media at a time, and how long each takes.
+    /// As [`Dimm::backlog`]; DRAM has none.
     #[inline]
     pub fn backlog(&self, at: u64) -> (u64, u64) {
-        let Medium::Dimm(dimm) = &self.device else { return (0, 0) };
-        let (free, read) = dimm.media();
-        let lines = 4 * free.saturating_sub(at) / read.max(1);
-        (lines, read / 4)
+        match &self.device {
+            Medium::Dram(_) => (0, 0),
+            Medium::Dimm(dimm) => dimm.backlog(at),
+        }
     }
 
     /// A write arrives, once all writes before it were carried; whether it is accepted at once.

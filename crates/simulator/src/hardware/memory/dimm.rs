@@ -123,9 +123,10 @@ impl Dimm {
         self.ready
     }
 
-    /// Until when the media are taken, and how long they take for a block that is read.
-    pub fn media(&self) -> (u64, u64) {
-        (self.media_free, self.read_ps)
+    /// Lines that wait for the media at a time, and how long the media take to read one.
+    pub fn backlog(&self, at: u64) -> (u64, u64) {
+        let (lines, wait) = (u64::from(LINES), self.media_free.saturating_sub(at));
+        (lines * wait / self.read_ps.max(1), self.read_ps / lines)
     }
 
     // Writes the whole blocks whose time has come, in the order in which they became whole: all
@@ -256,7 +257,7 @@ impl Dimm {
 impl Regions {
     // Counts a write; returns whether the region is moved for it. Counts start at zero, so writes
     // that are spread over many regions cause no stall. In OptaneStudy six DIMMs write six times as
-    // fast as one, which they could not if stalls of one DIMM held up the others.
+    // fast as one, so such writes cannot stall a DIMM.
     fn written(&mut self, block: u32) -> bool {
         let region = block >> self.shift;
         let place = &mut self.counts[(region % REGIONS) as usize];

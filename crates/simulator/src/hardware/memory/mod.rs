@@ -21,7 +21,8 @@ pub struct Memory {
     buses: Vec<Bus>,
     /// For each channel the others on its bus.
     mates: Vec<Vec<u32>>,
-    /// For each channel those behind the same ingress, and how many lines that holds.
+    /// For each channel the others of its controller whose reads may fill the queue in front, and
+    /// how many lines that holds.
     ingress: Vec<Option<(Vec<u32>, u64)>>,
     nodes: Vec<Interleaving>,
 }
@@ -114,7 +115,7 @@ impl Memory {
         (channel, self.channels[channel].read(bus, local, at) + delay)
     }
 
-    // How long a request waits for others in the ingress.
+    // How long a read waits in the controller's queue behind reads of other channels.
     #[inline]
     fn delay(&self, channel: usize, at: u64) -> u64 {
         let Some((behind, lines)) = &self.ingress[channel] else { return 0 };
