@@ -183,5 +183,9 @@ mod tests {
         stage.experiment.measure.time = Some(Span::ms(4000));
         stage.fit_to_time();
         assert_eq!(stage.measured().len(), 2);
+        // The cases of 'lock measure' have figures of their own.
+        stage.experiment.kind = Some(Kind::Lock);
+        stage.fit_to_time();
+        assert_eq!(stage.measured().len(), 1);
     }
 }

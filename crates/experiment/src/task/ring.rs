@@ -20,6 +20,7 @@ pub struct Ring {
     pub batch: u32,
     /// Whether entries are read before their space is given back. Without it, the slides' rings
     /// cost what their producer costs; ours verifies every entry that it gives back all the same.
+    // Files in which it is true stay as they were before there was such a key.
     #[serde(skip_serializing_if = "Clone::clone")]
     pub read: bool,
     /// Where the memory comes from.

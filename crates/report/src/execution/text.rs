@@ -24,7 +24,7 @@ use crate::text::{capital, faint, hanging, heading, listed, paragraph, plural, s
 // Places that are shown unless all are asked for.
 const BUSIEST: usize = 10;
 
-/// What is told of a recorded program.
+/// The report on a recorded program.
 #[derive(Debug, Clone, Copy)]
 pub struct Told<'a> {
     /// What it executed.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::fleet::names;
 
-/// The confidence of everything that is told together.
+/// The joint confidence of all statements.
 pub(crate) const LEVEL: f64 = 0.95;
 
 /// What is asked of a fleet's figures.
@@ -68,7 +68,7 @@ pub(crate) fn facts() -> Vec<&'static str> {
     Facts::default().columns().into_iter().map(|(name, _)| name).collect()
 }
 
-/// Everything that is told of a fleet.
+/// The report on a fleet.
 #[derive(Debug, Clone, Serialize)]
 pub struct Overview {
     /// The described machine, where nothing was measured.

@@ -11,6 +11,7 @@ use crate::experiment::short::parts::Short;
 use crate::experiment::short::slowdowns::undecided;
 use crate::experiment::short::{caveats, costs};
 use crate::numbers::{NO_FIGURE, slowdown_figure, time_figure};
+use crate::print::unknown::Unknown;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{capital, distinct, paragraph};
@@ -142,14 +143,16 @@ fn table(found: &Findings, rows: &[&str], style: &Style) -> String {
     if table.fits(style) { table.render(style) } else { lines }
 }
 
-// The median wherever latencies are counted: in one table, all figures are of one kind.
+// The median where latencies are counted, as they are in all cells or in none: a table of medians
+// and means would mislead.
 fn typical(found: &Findings, row: &str, condition: &str) -> Option<String> {
-    let cost = || of(found, row, condition).map(costs::figure);
-    median(found, row, condition).or_else(cost)
-}
-
-fn median(found: &Findings, row: &str, condition: &str) -> Option<String> {
-    let counted = found.latencies.iter().find(|one| parts(&one.arm) == (row, condition))?;
+    let mut latencies = found.latencies.iter();
+    let Some(counted) = latencies.find(|one| parts(&one.arm) == (row, condition)) else {
+        return of(found, row, condition).map(costs::figure);
+    };
     let p50 = counted.quantiles.iter().find(|of| of.quantile == Quantile::P50)?;
-    Some(format!("p50 {}", time_figure(&p50.ns.ok()?)))
+    Some(match &p50.ns {
+        Ok(ns) => format!("p50 {}", time_figure(ns)),
+        Err(reason) => reason.short().into(),
+    })
 }

@@ -3,7 +3,7 @@
 use crate::print::unknown::WouldSettle;
 use ringfence_analysis::estimate::{Finding, Interval, Verdict};
 
-/// From this factor on a change is told as a factor instead of a percentage.
+/// From this factor on a change is printed as a factor instead of a percentage.
 const FACTOR_FROM: f64 = 2.0;
 
 /// Digits behind the point, at most.

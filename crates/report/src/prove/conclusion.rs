@@ -42,10 +42,7 @@ fn why_undecided(proof: &Proof) -> &'static str {
     } else if harmed_and_nothing_known(proof) {
         "harm shown, no lever has a figure"
     } else if proof.unhelpful().is_some() {
-        match side(proof.judged_beside(), proof.record.question.budget) {
-            Some(false) => "the harm did not show again",
-            _ => "no harm shown",
-        }
+        if is_harmed(proof) { "the harm did not show again" } else { "no harm shown" }
     } else {
         ""
     }

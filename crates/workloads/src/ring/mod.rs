@@ -97,8 +97,8 @@ impl<M: Memory, B: Memory> Ringer<M, B> {
     // With what waits in it.
     fn filled(task: &Ring, sides: Sides<M, B>) -> Result<Self, SetupError> {
         let (payload, batch) = (Payload::new(task.entry.0 as usize), u64::from(task.batch));
-        let (reads, failure) = (task.read, None);
-        let mut ringer = Self { sides, payload, batch, reads, pushed: 0, read: 0, failure };
+        let mut ringer =
+            Self { sides, payload, batch, reads: task.read, pushed: 0, read: 0, failure: None };
         let waiting = WAITING.min(task.size.0 / task.slot() / 4);
         while ringer.pushed < waiting {
             let count = (waiting - ringer.pushed).min(64);

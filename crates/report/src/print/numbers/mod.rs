@@ -222,10 +222,10 @@ use digits::{by_width, decimals, number, rounded, scientific, signed};
 /// Stands for a figure that is not there.
 pub const NO_FIGURE: &str = "-";
 
-/// From this factor on a slowdown is told as a factor instead of a percentage.
+/// From this factor on a slowdown is printed as a factor instead of a percentage.
 const FACTOR_FROM: f64 = 2.0;
 
-/// Below this factor a speed-up is told as a factor: percentages would crowd below -100 %.
+/// Below this factor a speed-up is printed as a factor: percentages would crowd below -100 %.
 const FACTOR_BELOW: f64 = 0.1;
 
 /// Decimals of a percentage, at most: a change of less than 0.01 % reads as none, whatever its
