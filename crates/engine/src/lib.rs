@@ -26,6 +26,7 @@ use ringfence_experiment::ended::AT_A_LIMIT;
 use ringfence_machine::cpulist::CpuId;
 
 pub use before_exec::end_with_us;
+pub use ringfence_workloads::probe::is_routine;
 pub use usage::Used;
 
 use ringfence_experiment::plan::Active;

@@ -232,6 +232,12 @@ fn time_of_day(at: u64) -> String {
     format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
+/// Whether this is the report of a probe that received every answer in time, which needs no
+/// attention.
+pub fn is_routine(report: &str) -> bool {
+    report.starts_with("The probe sent ") && report.ends_with(" of a CPU.")
+}
+
 // How the probe itself did.
 fn said(spent: &Spent, lags: &Histogram, running_ns: u64) -> String {
     let us = |share| lags.quantile(share).unwrap_or(0) as f64 / 1e3;
@@ -342,7 +348,11 @@ mod tests {
         assert!(counted.0.borrow().len() >= told + late && prober.cut.is_none());
         prober.paused();
         let said = prober.told().unwrap();
-        assert!(said.starts_with("The probe sent ") && said.contains("of a CPU"), "{said}");
+        assert!(is_routine(&said), "{said}");
+        let mut spent = Spent::default();
+        spent.unanswered = 1;
+        let late = super::said(&spent, &Histogram::default(), 1);
+        assert!(!is_routine(&late) && late.contains("1 were not answered in time"), "{late}");
     }
 
     #[test]

@@ -140,8 +140,12 @@ fn measure(
                 &style,
             );
         }
-        let left: Vec<String> =
-            done.left.iter().filter(|said| style.details || !is_routine(said)).cloned().collect();
+        let left: Vec<String> = done
+            .left
+            .iter()
+            .filter(|said| style.details || !ringfence_engine::is_routine(said))
+            .cloned()
+            .collect();
         text += &ringfence_report::left(&left, &style);
         let seconds = started.elapsed().as_secs_f64();
         let blank = if style.details { "\n" } else { "" };
@@ -163,11 +167,6 @@ fn measure(
             other => Err(Failure::Verdict(other)),
         },
     }
-}
-
-// How a probe did that got every answer in time.
-fn is_routine(said: &str) -> bool {
-    said.contains("The probe sent ") && said.ends_with(" of a CPU.")
 }
 
 fn question(args: &Prove) -> Result<Question, Failure> {
