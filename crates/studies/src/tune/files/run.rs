@@ -129,7 +129,7 @@ impl Study for Tuning<'_> {
         if stages.is_empty() {
             return planned("what each method costs", experiments::costs(self.question));
         }
-        let choice = self.choice(stages, None)?;
+        let choice = self.choice(stages)?;
         match stages {
             [_] => {
                 return planned(
@@ -154,7 +154,11 @@ impl Study for Tuning<'_> {
         ended_early: Option<&str>,
     ) -> Result<Tuned, StudyError> {
         let costs = stages.first().ok_or(StudyError::Interrupted)?;
-        let choice = self.choice(stages, ended_early)?;
+        let choice = self.choice(stages).map_err(|error| {
+            let why = ended_early.map_or_else(|| error.to_string(), str::to_owned);
+            let place = self.dir.display();
+            StudyError::Failed(format!("{why}; what was measured is in {place}"))
+        })?;
         let confirmed = compared(stages.get(2));
         let policy = self.settled.map(|settled| {
             let methods = Methods::of_processor();
@@ -190,13 +194,12 @@ impl Study for Tuning<'_> {
 }
 
 impl Tuning<'_> {
-    fn choice(&self, stages: &[Stage], ended_early: Option<&str>) -> Result<Choice, StudyError> {
+    fn choice(&self, stages: &[Stage]) -> Result<Choice, StudyError> {
         let batches = stages.get(1).map(costs_of);
         choice::choose(&stages.first().map(costs_of).unwrap_or_default(), batches.as_ref())
             .ok_or_else(|| {
-                let why = ended_early
-                    .unwrap_or("no method to commit could be measured, so none can be chosen");
-                StudyError::Failed(format!("{why}; what was measured is in {}", self.dir.display()))
+                let why = "no method to commit could be measured, so none can be chosen";
+                StudyError::Failed(why.into())
             })
     }
 }
