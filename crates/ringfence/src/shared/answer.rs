@@ -12,12 +12,12 @@ use ringfence_studies::survey::Survey;
 use ringfence_studies::tune;
 use ringfence_studies::whatif::{self, WhatIf};
 use ringfence_trace::Profile;
-use ringfence_trace::census::dynamic::{self, Run};
-use ringfence_trace::recording::{Reader, RecordingError};
+use ringfence_trace::census::dynamic::Run;
+use ringfence_trace::recording::Reader;
 use ringfence_versus as versus;
 
-use super::folder;
 use super::results::rest;
+use super::{folder, traces};
 use crate::failure::Failure;
 use crate::output;
 
@@ -138,10 +138,7 @@ impl Found {
             _ => {}
         }
         if Reader::is_one(dir) {
-            let damaged = |error: RecordingError| Failure::Usage(error.to_string());
-            let reader = Reader::open(dir).map_err(damaged)?;
-            let run = dynamic::by_rules(&reader, Profile::IntelAdr).map_err(damaged)?;
-            return Ok(Self::Trace(Box::new(run)));
+            return Ok(Self::Trace(Box::new(traces::executed(dir, Profile::IntelAdr)?.1)));
         }
         if versus::Files::are_in(dir) {
             let found = versus::Files::read(dir).map_err(Failure::Usage)?;

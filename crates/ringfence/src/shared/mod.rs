@@ -13,3 +13,4 @@ pub mod page;
 pub mod program;
 pub mod results;
 pub mod services;
+pub mod traces;

@@ -94,7 +94,7 @@ fn both_parts_are_measured_and_told_apart() {
     assert_eq!(sample::steps(&dataset.samples).count(), 4);
     assert_parts_add_up(&dataset.samples);
     let json = ringfence_in(folder.path(), &["show", "n", "--json"]).json();
-    // Each has a figure, or says why it has none; it is told in words where one has.
+    // Each has a figure, or says why it has none; the text names it where one has.
     let parts = &json["datasets"][0]["results"][0]["effect"]["parts"];
     assert!(
         ["beside", "tail"]

@@ -164,7 +164,7 @@ fn a_server_that_is_not_there_is_told_with_its_last_words() {
     ];
     refused("sleep 900", 1, &soon, &said);
     refused("no-such-server 1", 2, &[], &["no-such-server"]);
-    // It leaves while it is measured: its client's trouble is not what is told.
+    // It leaves while it is measured: the error is about it, and not about its client.
     let leaving = format!("python3 server.py {} 450", place.port);
     refused(&leaving, 1, &[], &["ended with exit status: 7", "its last output: that was enough"]);
     let output = place.run("sleep 900", "line:ready", &soon);

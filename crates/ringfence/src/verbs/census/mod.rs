@@ -11,14 +11,14 @@ use ringfence_report::json;
 use ringfence_report::{Told, html};
 use ringfence_system::root::FsRoot;
 use ringfence_trace::Profile;
-use ringfence_trace::census::dynamic::Run;
 use ringfence_trace::census::{self, Census, CensusError, dynamic};
-use ringfence_trace::recording::{Reader, RecordingError};
+use ringfence_trace::recording::Reader;
 
 use crate::args;
 use crate::failure::Failure;
 use crate::output;
 use crate::shared::flags::parsed;
+use crate::shared::traces::executed;
 use crate::shared::{costs, page};
 
 pub fn run(asked: &args::Census) -> Result<(), Failure> {
@@ -110,13 +110,6 @@ fn of_trace(trace: &Path, asked: &args::Census) -> Result<(), Failure> {
         true => output::print_json(&json::census_run(&told)),
         false => output::print(&ringfence_report::executed(&told, asked.all, &output::style())),
     }
-}
-
-fn executed(trace: &Path, rules: Profile) -> Result<(Reader, Run), Failure> {
-    let damaged = |error: RecordingError| Failure::Usage(error.to_string());
-    let reader = Reader::open(trace).map_err(damaged)?;
-    let run = dynamic::by_rules(&reader, rules).map_err(damaged)?;
-    Ok((reader, run))
 }
 
 fn of_two_traces(before: &Path, after: &Path, asked: &args::Census) -> Result<(), Failure> {

@@ -143,7 +143,7 @@ fn quicken(wanted: &mut Experiment, asked: &LockMeasure) {
     }
 }
 
-// What is told: as it comes to people, at the end to machines.
+// The output: for people as results arrive, as JSON at the end.
 struct Said<'a> {
     notes: Vec<String>,
     experiments: Vec<(PathBuf, Findings)>,
