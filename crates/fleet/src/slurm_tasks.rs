@@ -1,5 +1,5 @@
-//! The state of tasks in Slurm. What `scontrol show job` has forgotten (`MinJobAge`) is told from
-//! the folder's own files.
+//! The state of tasks in Slurm. For jobs that Slurm no longer lists (`MinJobAge`), the fleet's own
+//! files are used.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -77,7 +77,7 @@ pub fn conduct(
         _ => {}
     }
     let findings = findings(&question.cases, &question.settings, about, &measured);
-    // What was measured is told even where it cannot be kept.
+    // Results are printed even if they cannot be stored.
     let kept = keep(question, dir, &findings, &measured, watch);
     Ok(Done { findings, trouble: kept.err().or(measured.trouble).or(cleaned.err()) })
 }

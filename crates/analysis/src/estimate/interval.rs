@@ -9,7 +9,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::student::{t_two_sided, trials_needed};
 
-/// No figure is told whose bounds are farther away than this factor.
+/// No figure is printed whose bounds are farther away than this factor.
 pub const WIDEST: f64 = 10.0;
 
 const LONGEST_TOLD_S: u64 = LONGEST / 1_000_000_000;
@@ -159,7 +159,7 @@ pub enum NotEstimable {
         #[serde(skip_serializing_if = "Option::is_none")]
         trials: Option<u32>,
     },
-    /// The quantile is as long as the longest latency that is told apart.
+    /// The quantile is as long as the longest latency that is distinguished.
     #[error("{quantile} lies beyond {LONGEST_TOLD_S} s, and what takes longer is counted as one")]
     TooLongToTell {
         /// The quantile.

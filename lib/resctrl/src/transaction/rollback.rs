@@ -316,7 +316,7 @@ fn put_back_all(
 }
 
 /// Restores all leftovers in this and other folders of this user, before another transaction
-/// begins. What others have left is theirs: it is told.
+/// begins. Leftovers of other users are only reported.
 pub fn before_another(
     fs: &Resctrl,
     dir: &Path,

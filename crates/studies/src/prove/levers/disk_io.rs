@@ -16,8 +16,7 @@ pub fn of_others(task: &Task) -> Option<Reason> {
         }
         Task::Scan(_) | Task::Dirty(_) | Task::Commit(_) | Task::Command(_) => return None,
         Task::Attached(_) => {
-            "the aggressor is a running process, and which files it writes is \
-                              unknown"
+            "the aggressor is a running process, and it is unknown which files it writes"
         }
         _ => "the aggressor uses no disk",
     };
