@@ -230,8 +230,6 @@ pub(crate) fn since(pid: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     // A fleet whose program is a shell script.
@@ -252,8 +250,13 @@ mod tests {
         };
         let program = dir.path().join("script");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        folder::create(&dir.path().join("fleet"), &spec, &program, None).unwrap();
+        let fleet = dir.path().join("fleet");
+        folder::create(&fleet, &spec, &program, None).unwrap();
+        // Once more, by a process of its own: what another test starts may still have the first
+        // copy open for writing, and such a file cannot be executed.
+        let mut install = Command::new("install");
+        install.args(["-m", "755"]).args([&program, &fleet.join(PROGRAM)]);
+        assert!(install.status().unwrap().success());
         dir
     }
 

@@ -2,13 +2,13 @@
 //! started it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
 use crate::support::{
     self, Folder, Output, Running, gone, marked, ringfence_in, wait_for, wait_for_steps,
+    write_program,
 };
 
 fn tasks(folder: &Folder) -> Vec<Value> {
@@ -89,9 +89,7 @@ fn of_several_retries_one_runs_what_is_lost() {
     let (program, gate) = (folder.path().join("fleet/ringfence"), folder.path().join("gate"));
     let waits =
         format!("#!/bin/sh\nwhile [ ! -e '{}' ]; do sleep 0.05; done\nexit 2\n", gate.display());
-    fs::remove_file(&program).unwrap();
-    fs::write(&program, waits).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, waits);
     let first = Running::start(folder.path(), &["fleet", "retry", "fleet"]);
     wait_for("the retry", || {
         folder.path().join("fleet/tasks/0001/attempt-2.part").is_dir().then_some(())
@@ -137,8 +135,7 @@ impl Handed {
 
     fn program(&self, name: &str, script: &str) {
         let path = self.folder.path().join("programs").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&path, format!("#!/bin/sh\n{script}\n"));
     }
 
     fn knows_no_job(&self) {

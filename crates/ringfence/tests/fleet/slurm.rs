@@ -2,7 +2,6 @@
 //! disk, time zones, equal host names, a node without AVX-512.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +10,7 @@ use std::time::Duration;
 use ringfence_machine::fixtures;
 use serde_json::Value;
 
-use crate::support::{self, Folder, Output, Running, is_installed, skip, wait_for};
+use crate::support::{self, Folder, Output, Running, is_installed, skip, wait_for, write_program};
 
 const WRITE: [&str; 15] = [
     "write",
@@ -102,8 +101,7 @@ impl Slurm {
             .find(|path| path.is_file());
         let text = format!("#!/bin/sh\nreal={}\n{script}\n", real.unwrap().display());
         let own = folder.join(program);
-        fs::write(&own, text).unwrap();
-        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&own, text);
         let (mut command, mark) = support::command(self.work.path(), args);
         command.env("SLURM_CONF", self.conf()).env("PATH", format!("{}:{path}", folder.display()));
         let ran = Running::spawn(command, mark).wait();
@@ -147,9 +145,7 @@ impl Slurm {
             "#!/bin/sh\nreal={}\n{script}\nexec \"$real\" \"$@\"\n",
             env!("CARGO_BIN_EXE_ringfence")
         );
-        fs::remove_file(&program).unwrap();
-        fs::write(&program, text).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&program, text);
     }
 }
 

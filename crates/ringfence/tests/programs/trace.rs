@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{Folder, kill, ringfence_in, skip, wait_for};
+use crate::support::{Folder, kill, ringfence_in, skip, wait_for, write_program};
 
 const SOURCE: &str = r#"
 #include <fcntl.h>
@@ -315,8 +315,7 @@ fn of_32_bits(folder: &Path) -> Option<PathBuf> {
         .for_each(|word: &u32| file.extend(word.to_le_bytes()));
     file.extend(OF_32_BITS);
     let path = folder.join("narrow");
-    fs::write(&path, file).unwrap();
-    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&path, file);
     match Command::new(&path).output() {
         Ok(ran) if ran.status.code() == Some(7) => Some(path),
         _ => {

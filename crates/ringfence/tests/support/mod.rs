@@ -287,6 +287,16 @@ pub fn free_port() -> u16 {
         .port()
 }
 
+/// Writes a program. This process never has it open for writing: one that another test starts at
+/// that moment would keep it open, too, and such a file cannot be executed (`ETXTBSY`).
+pub fn write_program(path: &Path, content: impl AsRef<[u8]>) {
+    let draft = path.with_extension("draft");
+    fs::write(&draft, content).unwrap();
+    let installed = Command::new("install").args(["-m", "755"]).args([&draft, path]).status();
+    assert!(installed.unwrap().success());
+    fs::remove_file(draft).unwrap();
+}
+
 pub fn is_installed(program: &str) -> bool {
     let folders = std::env::var("PATH").unwrap_or_default();
     // Debian has some programs where root alone looks.

@@ -63,8 +63,10 @@ pub fn run(folder: &Path, command: &[PathBuf], environment: &[&str], file: &Path
     );
     fs::write(&again, text).unwrap();
     fs::set_permissions(&again, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    let mut first = Command::new(&again);
-    first.args(&command[1..]).env_clear();
+    // By the shell: a process that another test starts at this moment may still have the script
+    // open for writing, and such a file cannot be executed.
+    let mut first = Command::new("/bin/sh");
+    first.arg(&again).args(&command[1..]).env_clear();
     first.envs(environment.iter().map(|pair| pair.split_once('=').unwrap()));
     first.env("PATH", std::env::var_os("PATH").unwrap());
     let ran = first.output().unwrap();
