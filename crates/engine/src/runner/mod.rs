@@ -117,15 +117,7 @@ pub fn resume(
         let give_up = time.map(|time| started + time.max(spent) + per_trial);
         engine.give_up_at(give_up);
         if let Err(error) = engine.begin_trial(trial) {
-            return if error == EngineError::Interrupted {
-                Ok((samples, Ended::Interrupted))
-            } else if let EngineError::Limit(_) = error {
-                Ok((samples, Ended::Limit(error.to_string())))
-            } else if samples.is_empty() {
-                Err(error)
-            } else {
-                Ok((samples, Ended::Failed(error.to_string())))
-            };
+            return ended_by(error, samples);
         }
         observer.started(&engine.starts());
         // Each ping-pong serves the step before it and, between the same CPUs, the step after it.
@@ -147,7 +139,7 @@ pub fn resume(
                         return Ok((samples, Ended::Failed(error)));
                     }
                 }
-                Err(error) => return Ok((samples, ended_by(error))),
+                Err(error) => return ended_by(error, samples),
             }
             done += 1;
             observer.progress(progress(done, most, engine.elapsed().saturating_sub(started), time));
@@ -168,13 +160,15 @@ fn another_fits(time: Duration, spent: Duration, per_trial: Duration, lacks: u32
 }
 
 // How measuring ends where a step does not succeed.
-fn ended_by(error: EngineError) -> Ended {
-    match error {
+fn ended_by(error: EngineError, samples: Vec<Sample>) -> Result<(Vec<Sample>, Ended), EngineError> {
+    let ended = match error {
         EngineError::Interrupted => Ended::Interrupted,
         EngineError::OutOfTime => Ended::Time,
         EngineError::Limit(_) => Ended::Limit(error.to_string()),
+        error if samples.is_empty() => return Err(error),
         error => Ended::Failed(error.to_string()),
-    }
+    };
+    Ok((samples, ended))
 }
 
 // The steps of a trial and where they stand in it.

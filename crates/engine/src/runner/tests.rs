@@ -281,6 +281,13 @@ fn what_was_measured_is_kept_however_it_ends() {
     assert!(matches!(&ended, Ended::Failed(why) if why.contains("signal 9")), "{ended:?}");
     assert_eq!((samples.len(), kept.samples.len()), (3, 3));
 
+    // Where there is nothing to keep it is the engine's own error, whichever window brings it.
+    let mut first = Scripted::new(|_, _| 1000);
+    first.fail_at = Some(2);
+    let stop = AtomicBool::new(false);
+    let error = run(&plan, &mut first, &stop, &mut Kept::default()).unwrap_err();
+    assert!(matches!(&error, EngineError::Failed(why) if why.contains("signal 9")), "{error}");
+
     let mut limited = Scripted::new(|_, _| 1000);
     limited.limit_at = Some(7);
     let mut kept = Kept::default();
