@@ -18,7 +18,7 @@ pub enum StudyError {
     #[error("{0}")]
     Limit(String),
     /// Interrupted before anything was measured.
-    #[error("interrupted")]
+    #[error("interrupted before anything was measured")]
     Interrupted,
     /// The time was over before anything was measured.
     #[error("the time ran out before a window ended")]

@@ -248,9 +248,9 @@ impl<'a> HostEngine<'a> {
             None => Ok(()),
         }
     }
-
-    // Waits, looking now and then whether the worker still lives. In an episode a writer may have
-    // gigabytes to sync.
+    // Waits, looking now and then whether the worker still lives. If the run is to stop, what may
+    // take long is not finished: preparing a task, or syncing gigabytes in an episode.
+    // take long is not finished: preparing a task, or syncing gigabytes in an episode.
     fn wait(
         &mut self,
         worker: usize,
@@ -259,7 +259,8 @@ impl<'a> HostEngine<'a> {
         done: impl Fn(&Slot) -> bool,
     ) -> Result<(), EngineError> {
         let begun = Instant::now();
-        let long = self.plan.experiment.measure.episode.is_some();
+        let is_starting = self.slot(worker).state() == state::STARTING;
+        let long = is_starting || self.plan.experiment.measure.episode.is_some();
         while !done(self.slot(worker)) {
             if long && self.stop.load(Ordering::Relaxed) {
                 return Err(EngineError::Interrupted);

@@ -72,6 +72,7 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
         for _ in signals.forever() {
             asked.store(true, Ordering::Relaxed);
             if first.get_or_insert_with(Instant::now).elapsed() > ONE_REQUEST {
+                eprintln!("ringfence: ended at once, by a second Ctrl-C or signal");
                 signal_hook::low_level::exit(1);
             }
         }

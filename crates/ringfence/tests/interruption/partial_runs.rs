@@ -116,6 +116,21 @@ fn ctrl_c_before_anything_is_measured_names_no_folder() {
     }
 }
 
+// A server that is never ready: without the signal the run would fail after 100 s.
+#[test]
+fn ctrl_c_does_not_wait_for_what_is_being_prepared() {
+    let folder = Folder::new();
+    let server = ["neighbours", "--server", "sleep 900", "--ready", "line:ready"];
+    let client = ["--ready-within", "100s", "--client", "true", "--aggressor", "alu", "--quiet"];
+    let run = Running::start(folder.path(), &[&server[..], &client].concat());
+    wait_for("the server", || {
+        marked(&run.mark).into_iter().find(|process| process.name == "sleep")
+    });
+    run.signal(libc::SIGINT);
+    one_sentence(&run.wait(), "interrupted before anything was measured");
+    assert!(folder.results().is_empty() && folder.entries().is_empty());
+}
+
 #[test]
 fn a_second_ctrl_c_ends_a_long_window() {
     let folder = Folder::new();
@@ -126,7 +141,12 @@ fn a_second_ctrl_c_ends_a_long_window() {
         run.child.try_wait().unwrap()
     });
     assert_eq!(ended.code(), Some(1));
-    assert_eq!(run.wait().stdout, "");
+    let output = run.wait();
+    assert_eq!(output.stdout, "");
+    // The first one suffices as long as the task is being prepared.
+    let in_window = output.stderr.contains("ended at once");
+    let said = if in_window { "by a second Ctrl-C" } else { "before anything was measured" };
+    one_sentence(&output, said);
     assert!(folder.entries().is_empty(), "{:?}", folder.entries());
 }
 

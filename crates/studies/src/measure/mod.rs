@@ -114,7 +114,7 @@ pub fn measure(
     if samples.is_empty() {
         match ended {
             Ended::Interrupted => {
-                return Err(StudyError::Failed("interrupted before anything was measured".into()));
+                return Err(StudyError::Interrupted);
             }
             Ended::Failed(why) => return Err(StudyError::Failed(why)),
             Ended::Limit(why) => return Err(StudyError::Limit(why)),

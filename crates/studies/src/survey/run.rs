@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use ringfence_engine::write_budget;
@@ -11,9 +12,12 @@ use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 
 use super::experiments::{self, Depth, Victim, Writers};
-use super::{Files, Survey, conclude, folder, probes};
+use super::{Files, Probes, Survey, conclude, folder, probes};
 use crate::{Here, Kept, Planned, Stage, Study, Watch};
 use crate::{StudyError, few_trials};
+
+/// How often a wait for the probes looks whether it was interrupted.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What is to be surveyed.
 #[derive(Debug, Clone)]
@@ -165,7 +169,7 @@ impl Study for Surveying<'_> {
         let size = target_size(here.machine);
         if self.survey.is_none() {
             here.begin("probing cores and caches");
-            let probes = probes::probe(here.machine, self.options.depth);
+            let probes = probed(here, self.options.depth)?;
             let survey = Survey::new(here.machine.clone(), probes, size);
             self.survey = Some(Survey { ended_early: Some("it was killed".into()), ..survey });
         }
@@ -212,6 +216,24 @@ impl Study for Surveying<'_> {
         survey.ended_early = ended_early.map(str::to_owned);
         survey.conclude();
         Ok(survey.clone())
+    }
+}
+
+// Nothing else is measured meanwhile, and Ctrl-C does not wait for the rest of the probes: their
+// thread ends with the program.
+fn probed(here: &Here, depth: Depth) -> Result<Probes, StudyError> {
+    let (ended, probes) = mpsc::channel();
+    let machine = here.machine.clone();
+    std::thread::spawn(move || ended.send(probes::probe(&machine, depth)));
+    loop {
+        match probes.recv_timeout(LOOK) {
+            Ok(probes) => return Ok(probes),
+            Err(RecvTimeoutError::Timeout) if here.is_stopped() => {
+                return Err(StudyError::Interrupted);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => panic!("the probes panicked"),
+        }
     }
 }
 
