@@ -248,8 +248,8 @@ impl<'a> HostEngine<'a> {
             None => Ok(()),
         }
     }
+
     // Waits, looking now and then whether the worker still lives. If the run is to stop, what may
-    // take long is not finished: preparing a task, or syncing gigabytes in an episode.
     // take long is not finished: preparing a task, or syncing gigabytes in an episode.
     fn wait(
         &mut self,

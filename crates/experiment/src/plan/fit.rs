@@ -100,8 +100,8 @@ impl Plan {
         let Task::Commit(commit) = self.metric_task(case) else { return 0 };
         let rare = [
             !matches!(commit.sync, Sync::Fdatasync | Sync::Fsync),
-            commit.layout != Layout::Append,
             commit.io != Io::Buffered,
+            commit.layout != Layout::Append,
         ];
         rare.iter().fold(0, |rank, rare| rank * 2 + u32::from(*rare))
     }
@@ -147,6 +147,16 @@ mod tests {
         let reason = "there is no time for it: 5s hold 2 of 16, and all of them take 29s";
         assert!(plan.not_run.iter().all(|not_run| not_run.reason == reason), "{:?}", plan.not_run);
         assert!(is_left_out(&reason.into()) && plan.least_time() <= Duration::from_secs(5));
+        let plan = fitted(ways, ALONE, "8s");
+        assert_eq!(
+            labels(&plan),
+            [
+                "sync=fsync io=buffered layout=append",
+                "sync=fsync io=buffered layout=written",
+                "sync=fdatasync io=buffered layout=append",
+                "sync=fdatasync io=buffered layout=written"
+            ]
+        );
         let plan = fitted(ways, ALONE, "20s");
         assert_eq!(labels(&plan).len(), 11);
         let plan = fitted(ways, ALONE, "29s");

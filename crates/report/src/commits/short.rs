@@ -21,6 +21,10 @@ const BY_MEDIAN: &str = "Where intervals overlap, medians of the same trials dec
 /// The mark of methods that could not be told apart from the cheapest one.
 const TIED: &str = "*";
 
+/// A plainer method than the cheapest is recommended if it could not be told apart from that, and
+/// its own figure is at most this many times as large: a wide interval alone recommends nothing.
+const PLAINER_UP_TO: f64 = 1.5;
+
 /// The recommendation, and where it leaves others as good.
 #[derive(Default)]
 struct Advice {
@@ -144,6 +148,11 @@ fn advice(found: &Findings, mut ways: Ways, mark: &str) -> Advice {
     let (alike, quantile) = (ways.alike(), found.plan.experiment.measure.quantity.quantile());
     let asked = |way: &Way| (way.task.record, way.task.writers, committers(&found.plan, way.case));
     let same = ways.costs.windows(2).all(|two| asked(&two[0]) == asked(&two[1]));
+    // The verdict on a budget has named the only method, and its figure.
+    if let ([only], true) = (&ways.tasks[..], found.plan.experiment.measure.decide.is_some()) {
+        let calls = ways.costs.first().map(|_| method::calls(only));
+        return Advice { calls, ..Advice::default() };
+    }
     if let Some(none) = no_advice(&ways) {
         let only = ways
             .costs
@@ -162,7 +171,7 @@ fn advice(found: &Findings, mut ways: Ways, mark: &str) -> Advice {
     }
     let tied = ways.sort();
     let mut equal: Vec<&Way> = ways.costs.iter().take(tied).collect();
-    equal.sort_by_key(|way| method::effort(way.task));
+    equal.sort_by_key(|way| (way.ratio > PLAINER_UP_TO, method::effort(way.task)));
     let (best, first) = (equal[0], &ways.costs[0]);
     let per = match alike {
         true => format!("per commit of {}", Bytes(best.task.bytes())),

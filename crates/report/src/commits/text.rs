@@ -23,7 +23,7 @@ pub(super) struct Way<'a> {
     /// What a commit takes, or a record.
     pub(super) cost: Interval,
     /// How many times as long it takes as the cheapest.
-    ratio: f64,
+    pub(super) ratio: f64,
     /// Whether it is the cheapest.
     pub(super) first: bool,
     /// Whether it is known to take longer than the cheapest.

@@ -154,6 +154,28 @@ fn the_plainest_of_equal_methods_is_advised_and_the_smallest_named() {
     assert!(said.contains("15 others may be as cheap (*)"), "{said}");
 }
 
+// The plainest cannot be told apart from the cheapest only because its own interval is wide.
+#[test]
+fn a_wide_interval_alone_recommends_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut found = commits(dir.path());
+    found.cheapest = None;
+    for result in &mut found.results {
+        let is_plainest =
+            ["sync=fsync ", "sync=fdatasync "].map(|sync| result.label.contains(sync));
+        let is_plainest = is_plainest.contains(&true) && result.label.contains("io=buffered");
+        let (value, low, high) =
+            if is_plainest { (1e6, 1.4e5, 5e6) } else { (4.06e5, 3.5e5, 4.7e5) };
+        let known = result.ns_per_unit.unwrap();
+        result.ns_per_unit = Ok(Interval { value, low, high, ..known });
+    }
+    let said = spaced(&short(&found, 80));
+    assert!(said.contains("15 others may be as cheap (*)"), "{said}");
+    assert!(said.contains("406 us [350, 470] per commit"), "{said}");
+    // What may be far less than the figure does not read as nothing.
+    assert!(said.contains("1.0 ms [0.1, 5.0]"), "{said}");
+}
+
 #[test]
 fn a_method_without_a_figure_is_not_advised() {
     let dir = tempfile::tempdir().unwrap();

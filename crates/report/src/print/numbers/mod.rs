@@ -266,11 +266,15 @@ pub fn ns_figure(ns: &Interval) -> Figure {
 }
 
 /// A time in ns with at most three digits, in the unit that allows it: `24.3 ns [23.9, 24.8]`,
-/// `5.8 ms [5.5, 6.3]`.
+/// `5.8 ms [5.5, 6.3]`. A lower bound above zero never reads as zero where a digit more shows it.
 pub fn time_figure(ns: &Interval) -> Figure {
     let units =
         [(1e3, 1.0, " ns"), (1e6, 1e3, " us"), (1e9, 1e6, " ms"), (f64::INFINITY, 1e9, " s")];
-    let three = |figures: [f64; 3]| decimals(figures).min(digits::for_three(figures[0]));
+    let three = |figures: [f64; 3]| {
+        let (start, most) = (decimals(figures), digits::for_three(figures[0]));
+        let shows = |d: &usize| figures[1] <= 0.0 || rounded(figures[1], *d) > 0.0;
+        (start.min(most)..most).find(shows).unwrap_or(most)
+    };
     in_units_to(bounds(ns), &units, three)
 }
 
