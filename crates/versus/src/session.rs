@@ -17,6 +17,10 @@ pub const PILOT: u32 = 8;
 /// The detectable difference is announced after this part of the time.
 const LOOKED_ON: f64 = 20.0;
 
+/// Without a budget, measuring ends when a difference is known to this share of itself (both on the
+/// log scale), or to [`Settings::precision`] where that is wider.
+pub const SHARE_OF_DIFFERENCE: f64 = 0.1;
+
 // A round that has not ended at so many times the time that was given is ended.
 const OVER_TIME: f64 = 1.25;
 
@@ -36,7 +40,8 @@ pub struct Settings {
     pub budget: Option<f64>,
     /// A change up to this does not matter.
     pub margin: f64,
-    /// The precision to reach, where there is no budget.
+    /// The precision to reach, where there is no budget; of a large difference,
+    /// [`SHARE_OF_DIFFERENCE`].
     pub precision: f64,
     /// All intervals of all comparisons hold together as often as this.
     pub confidence: f64,
@@ -495,9 +500,14 @@ impl<'a> Session<'a> {
             }
             // A shell's start that is better known may bring a figure.
             (_, Err(_)) => false,
-            (None, Ok(_)) => {
-                let goal =
-                    Goal { margin: self.settings.margin, precision: self.settings.precision };
+            // The rounds of the looks do not depend on the ratios, and the intervals of all looks
+            // hold together. So any rule may end the measurement at a look.
+            (None, Ok(interval)) => {
+                let share = (SHARE_OF_DIFFERENCE * interval.value.ln().abs()).exp_m1();
+                let goal = Goal {
+                    margin: self.settings.margin,
+                    precision: self.settings.precision.max(share),
+                };
                 matches!(looks.decide(look, estimate, &goal), Decision::Stop(_))
             }
         }

@@ -149,7 +149,7 @@ const NOISES: [Noise; 6] = [
 #[test]
 fn intervals_hold_the_truth() {
     for noise in NOISES {
-        for truth in [1.0, 1.01, 1.3] {
+        for truth in [1.0, 1.01, 1.3, 3.0] {
             let holds = |seed: &u64| {
                 let found =
                     found(&mut Made::new(noise, &[1.0, truth], *seed), &settings(*seed), false);
@@ -260,6 +260,12 @@ fn it_stops_when_the_question_is_settled_and_else_uses_the_time() {
     assert!(seconds(0.5, Some(0.02)) < 2.0);
     let all = seconds(1.02, Some(0.02));
     assert!((55.0..=60.5).contains(&all), "{all}");
+    // A large difference is known to a tenth of itself, however much runs vary.
+    let mut noisy = Made::new(Noise::Normal(0.2), &[1.0, 2.0], 3);
+    let large = found(&mut noisy, &settings(3), false);
+    let ratio = large.comparisons[0].ratio.estimate().unwrap();
+    assert!(large.seconds < 25.0 && ratio.contains(2.0), "{} s: {ratio:?}", large.seconds);
+    assert!(ratio.log_half_width() <= 0.1 * ratio.value.ln(), "{ratio:?}");
     // Several groups of comparisons: that of three commands holds together.
     let three =
         found(&mut Made::new(Noise::Normal(0.02), &[1.0, 1.0, 1.05], 5), &settings(5), false);

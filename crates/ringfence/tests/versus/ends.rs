@@ -101,6 +101,25 @@ fn a_given_time_is_a_budget_whatever_the_number_of_runs() {
 }
 
 #[test]
+fn the_first_line_says_what_ends_the_measurement() {
+    let folder = Folder::new();
+    let two = ["sleep 0.002", "sleep 0.02", "--time", "5s"];
+    let last = "at most 5 s; Ctrl-C keeps what was measured";
+    for (args, until) in [
+        (&two[..], "2 commands in turn, until the difference is known to 0.5% or 10% of itself, "),
+        (&["--budget", "2%"], "2 commands in turn, until the budget of 2% is met or missed, "),
+    ] {
+        let args = if args.len() > 2 { args.to_vec() } else { [&two[..], args].concat() };
+        let ran = ringfence_in(folder.path(), &[&["versus"], &args[..]].concat());
+        let line = format!("versus: {until}{last}\n");
+        assert!(ran.stderr.starts_with(&line), "{line}{}", ran.stderr);
+    }
+    let alone = ringfence_in(folder.path(), &["versus", "sleep 0.002", "--time", "1s"]);
+    let line = "versus: 1 command, until its time is known to 1%, at most 1 s; ";
+    assert!(alone.stderr.starts_with(line), "{}", alone.stderr);
+}
+
+#[test]
 fn what_cleans_up_and_fails_is_no_early_end() {
     let folder = Folder::new();
     let ran = versus(&folder, &["true", "--runs", "4", "--cleanup", "exit 3", "--out", "out"]);

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use ringfence_analysis::estimate::NotEstimable;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::units::Span;
+use ringfence_experiment::units::{Share, Span};
 use ringfence_report::json;
 use ringfence_studies::Watch;
 use ringfence_studies::measure;
 use ringfence_studies::prove::time::Precision;
 use ringfence_versus::export::{Sort, Unit};
+use ringfence_versus::session::{SHARE_OF_DIFFERENCE, Settings};
 use ringfence_versus::{self as versus, Findings, Note, Question, Trouble, Verdict, conduct};
 
 use crate::args::VersusFlags as Flags;
@@ -80,11 +81,25 @@ fn announced(question: &Question, flags: &Flags) -> Option<String> {
         Some(1) => "1 run".into(),
         Some(runs) => format!("{runs} runs each"),
         None => format!(
-            "at most {}",
+            "until {}, at most {}",
+            end(settings, question.cases.len()),
             announce::time(Duration::from_secs_f64(settings.time_of(question.cases.len())))
         ),
     };
     announce::sentence("versus", &what, &length, flags.json)
+}
+
+// What ends the measurement before its time.
+fn end(settings: &Settings, commands: usize) -> String {
+    match settings.budget {
+        Some(budget) => format!("the budget of {} is met or missed", Share(budget)),
+        None if commands == 1 => format!("its time is known to {}", Share(settings.margin)),
+        None => format!(
+            "the difference is known to {} or {} of itself",
+            Share(settings.precision),
+            Share(SHARE_OF_DIFFERENCE)
+        ),
+    }
 }
 
 // Commands that run on.
