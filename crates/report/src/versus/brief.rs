@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ringfence_analysis::estimate::Finding;
 use ringfence_versus::case::Case;
 use ringfence_versus::findings::{Compared, Findings, Measure, Plain, Verdict};
 use ringfence_versus::run::Quantity;
@@ -10,14 +9,13 @@ use ringfence_versus::run::Quantity;
 use crate::print::numbers::{
     NO_FIGURE, duration, ns, ns_figure, percent, slowdown_estimate, slowdown_figure,
 };
-use crate::print::sentence::sentence;
 use crate::print::style::{Paint, Style};
 use crate::print::table::{Cell, Column, Table};
 use crate::print::text::{capital, ellipsize, faint, hanging, painted, paragraph, plural};
 use crate::print::unknown::WouldSettle;
 use crate::versus::text::{
     alone, failures, in_full, left_behind, longer, mean, said, share, shortened, told_apart,
-    too_few, verdict, warmed,
+    too_few, verdict, verdict_with_figure, warmed,
 };
 use crate::versus::words::{LONGEST_IN_HEADING, is_of};
 
@@ -91,7 +89,7 @@ fn one(out: &mut String, findings: &Findings, only: &Measure, style: &Style) {
     let mean_of_runs = match (&estimate, &only.described) {
         (Ok(interval), _) => {
             let level = percent(findings.settings.confidence);
-            Some(format!("{} ({level})", ns_figure(interval)))
+            Some(format!("{} ({level}, trimmed)", ns_figure(interval)))
         }
         (Err(_), Some(all)) => Some(format!("{} (no interval)", ns(all.mean))),
         (Err(_), None) => None,
@@ -229,7 +227,7 @@ fn tell(findings: &Findings, one: &Compared) -> String {
     let needed = WouldSettle(one.rounds_needed).to_string().replace(" trials", " rounds");
     match (findings.settings.budget, one.verdict) {
         (None, Verdict::Undecided) => format!("undecided, {figure}; {needed}"),
-        (None, _) => sentence(&Finding::new(&estimate, findings.settings.margin)),
+        (None, verdict) => verdict_with_figure(findings, verdict, &figure),
         (Some(_), Verdict::WithinBudget | Verdict::OverBudget)
             if findings.comparisons.len() == 1 =>
         {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::print::numbers::{
-    NO_FIGURE, coarse, count, duration, ns, ns_figure, percent, slowdown, slowdown_figure,
+    Figure, NO_FIGURE, coarse, count, duration, ns, ns_figure, percent, slowdown, slowdown_figure,
 };
 use crate::print::sentence::sentence;
 use crate::print::style::{Paint, Style};
@@ -183,9 +183,7 @@ fn times(findings: &Findings, style: &Style) -> String {
     for measure in &findings.commands {
         let figure = match measure.time.estimate() {
             Ok(interval) => ns_figure(&interval),
-            Err(_) => {
-                crate::print::numbers::Figure { value: NO_FIGURE.into(), interval: String::new() }
-            }
+            Err(_) => Figure { value: NO_FIGURE.into(), interval: String::new() },
         };
         let first = [
             Cell::painted(&measure.case.role, Paint::Strong),
@@ -315,7 +313,7 @@ pub fn left_behind(findings: &Findings, name: impl Fn(&Case) -> String) -> Vec<S
     findings.commands.iter().filter_map(sentence).collect()
 }
 
-/// How it was measured: warm-up, the shell, and what was not counted, a sentence each.
+/// How it was measured: kinds of means, warm-up, the shell, what was not counted; a sentence each.
 pub fn notes(findings: &Findings) -> Vec<String> {
     let warm_up =
         findings.warm_up.as_ref().map(|warm_up| format!("{}.", capital(&warmed(warm_up))));
@@ -335,8 +333,12 @@ pub fn notes(findings: &Findings) -> Vec<String> {
     });
     let why = findings.not_counted.as_ref();
     let counted = why.map(|why| format!("Instructions and cycles: not counted, because {why}."));
-    [warm_up, shell, counted].into_iter().flatten().collect()
+    [Some(MEANS.into()), warm_up, shell, counted].into_iter().flatten().collect()
 }
+
+const MEANS: &str = "'a run takes' is a geometric mean without the shortest and longest fifth of \
+                     the runs; other means, also those in exported files, are arithmetic and over \
+                     all runs.";
 
 fn capital(text: &str) -> String {
     crate::print::text::capital(text)
@@ -470,7 +472,7 @@ pub fn said(findings: &Findings, one: &Compared) -> String {
         (None, Verdict::Undecided) => {
             format!("undecided: {} {}; {needed}, {over}", figure.value, figure.interval)
         }
-        (None, _) => format!("{}, {over}", sentence(&finding)),
+        (None, verdict) => format!("{}, {over}", verdict_with_figure(findings, verdict, &figure)),
         (Some(budget), verdict) => {
             let verdict = match verdict {
                 Verdict::WithinBudget => "within the budget".to_string(),
@@ -479,6 +481,19 @@ pub fn said(findings: &Findings, one: &Compared) -> String {
             };
             format!("{} {}: {verdict}, {over}", figure.value, figure.interval)
         }
+    }
+}
+
+/// A verdict without a budget, with the figure as in the table: `slower, +3.2 % [+2.9, +3.5]`.
+pub(super) fn verdict_with_figure(
+    findings: &Findings,
+    verdict: Verdict,
+    figure: &Figure,
+) -> String {
+    match verdict {
+        Verdict::Slower => format!("slower, {figure}"),
+        Verdict::Faster => format!("faster, {figure}"),
+        _ => format!("no change larger than {}, {figure}", share(findings.settings.margin)),
     }
 }
 

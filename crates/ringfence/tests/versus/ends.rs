@@ -53,7 +53,10 @@ fn one_command_alone_is_measured_shown_and_exported() {
         ["sleep 0.01", "--runs", "8", "--warmup", "0", "--out", "out", "--export-json", "x.json"];
     let ran = versus(&folder, &args);
     let said = ran.said();
-    assert!(said.contains("sleep 0.01: 8 runs in") && said.contains("(95 %), median"), "{said}");
+    assert!(
+        said.contains("sleep 0.01: 8 runs in") && said.contains("(95 %, trimmed), median"),
+        "{said}"
+    );
     assert!(!said.contains("left processes") && !said.contains("against"), "{said}");
     let shown = ringfence_in(folder.path(), &["show", "out", "--json"]).json();
     let found = &shown["versus"];
