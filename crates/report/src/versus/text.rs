@@ -56,8 +56,12 @@ pub fn announcement(announced: &Announced, settings: &Settings) -> String {
             format!("In {time}, about {} rounds", count(power.rounds.into()))
         }
     };
-    let told = format!("{rounds}, a difference of {} is detected", coarse(power.difference));
+    let told = format!("{rounds}, {} is detected", detectable(power.difference));
     match settings.budget {
+        None if power.difference >= FACTOR_FROM => {
+            let more = if settings.runs.is_some() { "--runs" } else { "--time" };
+            format!("{told}: for smaller ones give more {more}, or use a quiet machine")
+        }
         None => told,
         Some(budget) if budget >= power.difference => {
             format!("{told}: enough for a budget of {}", share(budget))
@@ -75,6 +79,18 @@ pub fn announcement(announced: &Announced, settings: &Settings) -> String {
                 share(budget)
             )
         }
+    }
+}
+
+// From here on a difference is a factor: 300 % would be read as three times the time.
+const FACTOR_FROM: f64 = 1.0;
+
+// A difference that can be detected, such as `a difference of 1.2 %`.
+fn detectable(difference: f64) -> String {
+    match difference {
+        d if d >= 9.0 => "only a difference of more than 10x".into(),
+        d if d >= FACTOR_FROM => format!("only a difference of {:.1}x or more", 1.0 + d),
+        d => format!("a difference of {}", coarse(d)),
     }
 }
 
@@ -148,9 +164,9 @@ pub(super) fn in_full(findings: &Findings, style: &Style) -> String {
 /// What difference the rounds that were measured can tell.
 pub fn told(reached: &Power) -> String {
     format!(
-        "With {} like these a difference of {} is detected {} times out of 10.",
+        "With {} like these {} is detected {} times out of 10.",
         plural(reached.rounds as usize, "round"),
-        coarse(reached.difference),
+        detectable(reached.difference),
         (CHANCE * 10.0).round()
     )
 }
@@ -523,7 +539,7 @@ pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
     let time = duration(Duration::from_secs_f64(findings.seconds));
     text += &format!("{} in {time}{warm_up}", plural(findings.rounds as usize, "round"));
     if let Some(reached) = &findings.reached {
-        text += &format!("; a difference of {} could be detected", coarse(reached.difference));
+        text += &format!("; {} could be detected", detectable(reached.difference));
     }
     if let Some(why) = &findings.ended_early {
         text += &format!("; ended early: {why}");
@@ -533,7 +549,40 @@ pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::differ;
+    use super::{Announced, Power, Settings, announcement, differ, told};
+
+    fn power(difference: f64) -> Power {
+        Power { difference, rounds: 10, spread: 0.3, level: 0.95 }
+    }
+
+    #[test]
+    fn a_large_detectable_difference_is_a_factor_with_a_remedy() {
+        let said = |difference: f64, settings: &Settings| {
+            let announced =
+                Announced { power: power(difference), time_s: 60.0, budget_takes_s: None };
+            announcement(&announced, settings)
+        };
+        let runs = Settings { runs: Some(10), ..Settings::default() };
+        assert_eq!(said(0.12, &runs), "In 10 rounds, a difference of 12 % is detected");
+        assert_eq!(
+            said(3.34, &runs),
+            "In 10 rounds, only a difference of 4.3x or more is detected: for smaller ones give \
+             more --runs, or use a quiet machine"
+        );
+        assert_eq!(
+            said(99.0, &Settings::default()),
+            "In 1 min, about 10 rounds, only a difference of more than 10x is detected: for \
+             smaller ones give more --time, or use a quiet machine"
+        );
+        let budget = Settings { budget: Some(0.02), ..runs };
+        let text = said(3.34, &budget);
+        assert!(text.contains("4.3x or more is detected, but the budget is 2 %: "), "{text}");
+        assert_eq!(
+            told(&power(1.5)),
+            "With 10 rounds like these only a difference of 2.5x or more is detected 9 times out \
+             of 10."
+        );
+    }
 
     #[test]
     fn a_table_that_says_something_else_than_the_figure_is_explained() {
