@@ -26,6 +26,13 @@ pub struct Case {
     pub around: Around,
 }
 
+impl Case {
+    /// The first name in braces in the command, where no parameter was given.
+    pub fn placeholder(&self) -> Option<&str> {
+        placeholders(&self.command).next().filter(|_| self.parameters.is_empty())
+    }
+}
+
 /// Commands that are run around the one that is timed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Around {

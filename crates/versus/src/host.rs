@@ -220,12 +220,19 @@ impl Host<'_> {
     fn refused(&self, case: &Case, ran: &Ran) -> Trouble {
         let shown = format!("{}, '{}'", case.role, printable(&case.command));
         let by_shell = self.question.shell != Shell::None;
+        // Braces may be the command's own, such as awk's, so they are only named if it fails.
+        let unfilled = case.placeholder().map_or(String::new(), |name| {
+            format!(
+                "; if {{{name}}} is a parameter, give its values: --parameter {name}=VALUE,VALUE"
+            )
+        });
         match ran.took.code {
             // sh(1): not found, and found but not executable.
             Some(127) if by_shell && ran.said.contains("not found") => {
-                Trouble::Usage(format!("{shown}: {}", tail(&ran.said)))
+                let said = tail(&ran.said);
+                Trouble::Usage(format!("{shown}: {said}; correct the name or the path{unfilled}"))
             }
-            _ => failed(&shown, ran, "; to allow that: --ignore-failure"),
+            _ => failed(&shown, ran, &format!("; to allow that: --ignore-failure{unfilled}")),
         }
     }
 

@@ -140,7 +140,11 @@ fn launch(
         Output::Inherit => Stdio::inherit(),
         Output::File(path) => File::create(path)
             .map_err(|error| {
-                Trouble::Usage(format!("--output: {} cannot be written: {error}", path.display()))
+                Trouble::Usage(format!(
+                    "--output: {} cannot be written: {error}; name a file in a folder that can be \
+                     written to",
+                    path.display()
+                ))
             })?
             .into(),
     });

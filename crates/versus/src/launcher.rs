@@ -124,10 +124,20 @@ fn run(order: &Order) -> Reply {
             let usage = [NotFound, PermissionDenied, NotADirectory, IsADirectory, InvalidInput];
             Reply::Failed {
                 tried,
-                why: error.to_string(),
+                why: format!("{error}{}", remedy(&error)),
                 usage: usage.contains(&error.kind()) || exec_format(&error),
             }
         }
+    }
+}
+
+// Of an error that is about a program or a file that was named.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; correct the name or the path",
+        io::ErrorKind::PermissionDenied => "; name an executable file (chmod +x makes one)",
+        _ if exec_format(error) => "; a script needs a first line such as #!/bin/sh",
+        _ => "",
     }
 }
 

@@ -82,7 +82,8 @@ impl Parameter {
             values.iter().enumerate().find(|(place, value)| values[..*place].contains(value))
         {
             return Err(format!(
-                "'{name}' has the value '{twice}' twice, the second time as number {}",
+                "'{name}' has the value '{twice}' twice, the second time as number {}: give it \
+                 once",
                 place + 1
             ));
         }

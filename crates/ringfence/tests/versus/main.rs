@@ -275,6 +275,12 @@ fn commands_that_fail_say_which_and_what_they_said() {
     }
     assert!(!ran.stderr.contains("line 3"), "{}", ran.stderr);
     assert!(!folder.path().join("out").exists(), "it failed at its first run");
+    let unfilled = versus(&folder, &["sh -c 'exit 3' {n}", "true", "--out", "unfilled"]);
+    assert!(
+        unfilled.code() == Some(1) && unfilled.stderr.contains("--parameter n=VALUE,VALUE"),
+        "{}",
+        unfilled.stderr
+    );
     let killed = versus(&folder, &["true", "sh -c 'kill -9 $$'", "--out", "killed"]);
     assert!(
         killed.code() == Some(1) && killed.stderr.contains("was ended by signal 9"),
@@ -326,9 +332,18 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
     fs::write(folder.path().join("text"), "not executable").unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     for (args, part) in [
-        (&["./nope", "true"][..], "starting './nope': No such file or directory (os error 2)"),
-        (&["./text", "true"], "starting './text': Permission denied (os error 13)"),
-        (&["nope-there-is-none 1", "true"], "nope-there-is-none: not found"),
+        (
+            &["./nope", "true"][..],
+            "'./nope': No such file or directory (os error 2); correct the name or the path",
+        ),
+        (
+            &["./text", "true"],
+            "starting './text': Permission denied (os error 13); name an executable file",
+        ),
+        (
+            &["nope-there-is-none 1", "true"],
+            "nope-there-is-none: not found; correct the name or the path",
+        ),
         (&["true", "--budget", "2%"], "--budget: a single command has nothing to compare with"),
         (&["true", "--same-output"], "--same-output: a single command has nothing to compare with"),
         (&["true", "--progress", "lines"], "a single command has nothing to compare with"),
@@ -359,10 +374,18 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
             "no parameter 'threds'; did you mean 'threads'?",
         ),
         (&["true {x}", "true", "-P", "x", "2", "1"], "must rise"),
+        (&["true {x}", "true", "-L", "x", "1,1"], "the second time as number 2: give it once"),
         (&["true {x}", "true", "-L", "x", "1,2", "-L", "x", "3"], "'x' is given twice"),
         (&["true", "true", "--output", "nowhere"], "is not null, pipe, inherit or a file"),
-        (&["true", "true", "--input", "absent"], "--input: absent cannot be read"),
+        (
+            &["true", "true", "--input", "absent"],
+            "--input: absent cannot be read: No such file or directory (os error 2); name a file",
+        ),
         (&["true", "true", "-S", "absent-shell"], "starting 'absent-shell'"),
+        (
+            &["./absent-{n}", "true"],
+            "if {n} is a parameter, give its values: --parameter n=VALUE,VALUE",
+        ),
         (&["true", "true", "--ignore-failure=x"], "is not a list of exit codes"),
         (&["true", "true", "--dir", "absent"], "--dir: absent is not a folder"),
         (&["true", "true", "--out", "file"], "file is a file"),

@@ -56,8 +56,12 @@ pub fn question(flags: &Flags) -> Result<Question, String> {
         shell.words(command)?;
     }
     if let Some(input) = flags.input.as_deref().filter(|input| *input != Path::new("null")) {
-        fs::File::open(input)
-            .map_err(|error| format!("--input: {} cannot be read: {error}", input.display()))?;
+        fs::File::open(input).map_err(|error| {
+            format!(
+                "--input: {} cannot be read: {error}; name a file that can be read",
+                input.display()
+            )
+        })?;
     }
     Ok(Question {
         cases,
