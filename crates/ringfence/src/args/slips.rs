@@ -71,6 +71,9 @@ const OTHER_NAMES: [(&str, &str); 9] = [
     ("runtime", "time"),
 ];
 
+const RUNNING_AGGRESSORS: [&str; 4] =
+    ["--aggressor-pid", "--aggressor-cgroup", "--aggressor-unit", "--aggressor-container"];
+
 impl<'a> Asked<'a> {
     fn of(top: &'a Command, words: &[OsString]) -> Self {
         let words: Vec<String> =
@@ -129,8 +132,14 @@ impl<'a> Asked<'a> {
         let Self { top, verb, typed, .. } = self;
         let long = flag.trim_start_matches('-');
         if self.is_top() {
+            if flag == "-v" {
+                return "'-v' comes after a verb, as in 'ringfence show -v'; 'ringfence --version' \
+                        prints the version"
+                    .into();
+            }
             let known: Vec<&str> = top.get_subcommands().map(Command::get_name).collect();
-            return match nearest(long, &known) {
+            let meant = nearest(long, &known).filter(|_| flag.starts_with("--"));
+            return match meant {
                 Some(meant) => format!("'{flag}' is not a flag; did you mean 'ringfence {meant}'?"),
                 None => {
                     format!("'{flag}' is not a flag of ringfence; 'ringfence help' lists the verbs")
@@ -139,12 +148,19 @@ impl<'a> Asked<'a> {
         }
         let wrong = format!("'{flag}' is not a flag of '{typed}'");
         let has = |verb: &Command, long: &str| verb.get_arguments().any(|arg| is_long(arg, long));
-        if has(verb, long) {
+        let is_short = |arg: &Arg| arg.get_short().is_some_and(|short| flag == format!("-{short}"));
+        if has(verb, long) || verb.get_arguments().any(is_short) {
             return format!("flags come after the verb: {typed} {flag}");
         }
         if ["cpu", "cpus"].contains(&long) && has(verb, "victim-cpu") {
             return format!(
                 "{wrong}: the tasks' CPUs are set by --victim-cpu and --aggressor-cpus"
+            );
+        }
+        // The verbs whose results 'run' continues have all flags for measuring.
+        if long == "resume" && has(verb, "precision") {
+            return format!(
+                "{wrong}; to continue an interrupted run: ringfence run --resume DATASET"
             );
         }
         let meant = OTHER_NAMES.iter().filter(|(other, _)| *other == long).map(|(_, name)| *name);
@@ -162,7 +178,7 @@ impl<'a> Asked<'a> {
         match (elsewhere.as_slice(), suggested) {
             ([one], _) => format!("{wrong}; 'ringfence {one}' has it"),
             ([one, two], _) => format!("{wrong}; 'ringfence {one}' and 'ringfence {two}' have it"),
-            ([one, ..], _) => format!("{wrong}; 'ringfence {one}' and others have it"),
+            ([_, ..], _) => format!("{wrong}; '{typed} -h' lists its flags"),
             ([], Some(meant)) => format!("{wrong}; did you mean '--{meant}'?"),
             ([], None) => match self.task_flag() {
                 Some(task) => format!(
@@ -273,8 +289,13 @@ impl<'a> Asked<'a> {
             "--victim-unit",
             "--victim-container",
         ];
+        self.flag_typed(&FLAGS)
+    }
+
+    // The first of these flags that was typed.
+    fn flag_typed(&self, flags: &[&str]) -> Option<&str> {
         let mut typed = self.words.iter().map(|word| word.split('=').next().unwrap_or(word));
-        typed.find(|word| FLAGS.contains(word))
+        typed.find(|word| flags.contains(word))
     }
 
     fn missing(&self, missing: &[String]) -> String {
@@ -291,6 +312,13 @@ impl<'a> Asked<'a> {
             return format!(
                 "'{typed}' needs --aggressor, the task to run next to it, or a running process: \
                  --aggressor-pid PID"
+            );
+        }
+        let running = self.flag_typed(&RUNNING_AGGRESSORS).filter(|_| needs("--victim"));
+        if let Some(flag) = running {
+            return format!(
+                "'{typed}' needs --victim, the task that must not be slowed down, or a service to \
+                 query; for example: {typed} --victim-probe redis://localhost {flag} ..."
             );
         }
         let names: Vec<String> = missing.iter().map(|shown| plain(shown)).collect();
@@ -310,11 +338,17 @@ impl<'a> Asked<'a> {
     }
 
     fn no_value(&self, flag: &str) -> String {
-        let meaning = self.verb.get_arguments().find(|arg| plain(&arg.to_string()) == flag);
-        match meaning.and_then(|arg| arg.get_help()).map(|help| first_lower(&help.to_string())) {
-            Some(meaning) => format!("{flag} needs a value: {meaning}"),
-            None => format!("{flag} needs a value"),
+        let arg = self.verb.get_arguments().find(|arg| plain(&arg.to_string()) == flag);
+        let Some(arg) = arg else { return format!("{flag} needs a value") };
+        // What is simulated is known by its name, too.
+        if flag == "--machine" {
+            return format!(
+                "{flag} needs a value, the machine to simulate: a file, or a name that 'ringfence \
+                 machine' lists"
+            );
         }
+        let meaning = arg.get_help().map(|help| format!(": {}", first_lower(&help.to_string())));
+        format!("{flag} needs a value, {}{}", value_name(arg), meaning.unwrap_or_default())
     }
 }
 
