@@ -11,7 +11,10 @@ use ringfence_system::attach::{Found, Method, Refusal, Target, find};
 /// Where it is not there, or not to be attached to, in one sentence.
 pub fn found(attached: &Attached) -> Result<Found, String> {
     let target: Target = attached.target().parse().map_err(|error| format!("{error}"))?;
-    find(&FsRoot::host(), &target).map_err(|refusal: Refusal| refusal.to_string())
+    find(&FsRoot::host(), &target).map_err(|refusal: Refusal| match refusal {
+        Refusal::Vital { .. } => format!("{refusal}; name the process of one service"),
+        other => other.to_string(),
+    })
 }
 
 /// Why it cannot be a task here.

@@ -73,6 +73,17 @@ pub fn aggressor(flags: &Services) -> Option<Table> {
     Some(table([("workload", "attached".into()), (kind, name)]))
 }
 
+/// A refusal of the running aggressor, beginning with the flag that names it.
+pub fn beginning_with_its_flag(failure: Failure) -> Failure {
+    let Failure::Usage(why) = failure else { return failure };
+    let of_kind = |kind: &str| {
+        let rest = why.strip_prefix("aggressor: ")?.strip_prefix(kind)?.strip_prefix(':')?;
+        Some(format!("--aggressor-{kind} {rest}"))
+    };
+    let of_a_flag = Attached::KINDS.into_iter().find_map(of_kind);
+    Failure::Usage(of_a_flag.unwrap_or(why))
+}
+
 /// The limits for pausing, and windows that fit into them unless one was asked for.
 pub fn set_freezing(
     measure: &mut Measure,

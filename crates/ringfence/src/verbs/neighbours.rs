@@ -11,7 +11,8 @@ use crate::shared::flags::one_or_many;
 use crate::shared::{experiment, flags, program, services};
 
 pub fn run(args: &Neighbours) -> Result<(), Failure> {
-    experiment::run(experiment(args)?, &args.on, &args.measuring)
+    let done = experiment::run(experiment(args)?, &args.on, &args.measuring);
+    done.map_err(services::beginning_with_its_flag)
 }
 
 pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {

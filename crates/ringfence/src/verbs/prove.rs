@@ -62,7 +62,7 @@ fn beginning_with_its_flag(error: Failure, args: &Prove) -> Failure {
         {
             Failure::Usage(format!("--{why}"))
         }
-        other => other,
+        other => services::beginning_with_its_flag(other),
     }
 }
 

@@ -41,7 +41,8 @@ fn what_the_system_depends_on_is_refused_with_a_reason() {
         .unwrap();
     let own = std::process::id().to_string();
     let mut all = vec![
-        ("1".to_owned(), "everything depends on"),
+        ("1".to_owned(), "ringfence: --aggressor-pid 1 is refused: process 1 ("),
+        ("1".to_owned(), "which everything depends on; name the process of one service"),
         // It runs below this one, and so do those of other tests.
         (own, "is refused: process"),
         // The highest number of a process is one less (proc(5), pid_max).
@@ -53,7 +54,10 @@ fn what_the_system_depends_on_is_refused_with_a_reason() {
         all.push((shell.to_string(), "no running process has that ID"));
     }
     match kernel_thread() {
-        Some(pid) => all.push((pid.to_string(), "it is a thread of the kernel")),
+        Some(pid) => all.push((
+            pid.to_string(),
+            "it is a thread of the kernel; name the process of one service",
+        )),
         None => eprintln!("skipped: this PID namespace shows no thread of the kernel"),
     }
     for verb in ["neighbours", "prove"] {
