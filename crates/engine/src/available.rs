@@ -168,7 +168,9 @@ pub fn no_such_program(program: &str) -> String {
             .map(str::to_owned)
             .or_else(|| on_path_like(program)),
     };
-    let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+    let near = near.map_or("; correct the name or the path".into(), |near| {
+        format!("; did you mean '{near}'?")
+    });
     format!("'{program}' cannot be started: no program and no workload has that name{near}")
 }
 

@@ -75,10 +75,22 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     }
     known
         .iter()
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), *candidate))
+        .map(|candidate| (likeness(word, candidate), *candidate))
         .filter(|(likeness, _)| *likeness > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
+}
+
+// Two letters that changed places are a slip, however short the word is.
+fn likeness(word: &str, candidate: &str) -> f64 {
+    let letters = |text: &str| {
+        let mut all: Vec<char> = text.chars().collect();
+        all.sort_unstable();
+        all
+    };
+    let swapped = strsim::osa_distance(word, candidate) == 1 && letters(word) == letters(candidate);
+    let likeness = strsim::jaro_winkler(word, candidate);
+    if swapped { likeness.max(0.9) } else { likeness }
 }
 
 #[cfg(test)]
@@ -127,6 +139,7 @@ mod tests {
             ("clwbb", "clwb"),
             ("non-temporal", "nt"),
             ("cpu_time", "cpu-time"),
+            ("tn", "nt"),
         ] {
             assert_eq!(nearest(word, &known), Some(meant), "{word}");
         }
