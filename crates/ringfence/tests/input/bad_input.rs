@@ -169,6 +169,23 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     ),
     (&["neighbours", "--victim", "chasse --x"], "did you mean 'chase'"),
     (
+        &["prove", "--victim", "mfc", "--aggressor", "alu"],
+        "ringfence: --victim: 'mfc' is not a workload or a program; did you mean 'mcf'?",
+    ),
+    (
+        &["prove", "--victim", "alu", "--aggressor", "no-such-program-xyz"],
+        "no program and no workload has that name; correct the name or the path",
+    ),
+    (
+        &["prove", "--victim", "alu", "--aggressor", "dirty dir=/nope"],
+        "ringfence: --aggressor: files cannot be created in /nope: No such file or directory (os \
+         error 2); name another folder",
+    ),
+    (
+        &["prove", "--victim", "commit dir=/nope", "--aggressor", "alu"],
+        "ringfence: --victim: files cannot be created in /nope: ",
+    ),
+    (
         &["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "1000d"],
         "'1000d' is not a duration",
     ),

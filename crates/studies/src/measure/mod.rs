@@ -232,13 +232,15 @@ pub fn decided(experiment: &Experiment) -> Experiment {
     experiment
 }
 
-/// That every program is there and shows what it does, and that there is memory for all tasks.
+/// That every program and folder is there, that each program shows what it does, and that there is
+/// memory for all tasks.
 ///
 /// # Errors
 /// [`StudyError::Usage`] otherwise.
 pub fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
     nothing_is_only_simulated(plan)?;
     programs_are_there(plan)?;
+    folders_are_there(plan)?;
     progress_can_be_seen(plan)?;
     services_are_there(plan)?;
     room::for_tasks(plan).map_err(StudyError::Usage)
@@ -282,6 +284,22 @@ fn programs_are_there(plan: &Plan) -> Result<(), StudyError> {
         {
             return Err(StudyError::Usage(available::no_such_program(program)));
         }
+    }
+    Ok(())
+}
+
+// Before anything is announced; what a file system accepts is tried out later.
+fn folders_are_there(plan: &Plan) -> Result<(), StudyError> {
+    for active in plan.run_cases().flat_map(|case| &plan.cases[case].active) {
+        let task = &plan.variants[active.role][active.variant].task;
+        let Some(dir) = task.works_in() else { continue };
+        available::folder_to_write(dir).map_err(|error| {
+            StudyError::Usage(format!(
+                "{}: files cannot be created in {}: {error}; name another folder",
+                plan.experiment.roles[active.role].name,
+                dir.display()
+            ))
+        })?;
     }
     Ok(())
 }
