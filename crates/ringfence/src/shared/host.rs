@@ -54,7 +54,11 @@ pub fn description(name: &str) -> Result<Description, Failure> {
     }
     let text = text_file::read(path, LONGEST_FILE)
         .map_err(|error| refuse(format!("{error}; name a machine file")))?;
-    Description::parse(&text).map_err(|error| refuse(error.to_string()))
+    Description::parse(&text).map_err(|error| {
+        refuse(format!(
+            "{error}; correct the file, or name a machine that 'ringfence machine' lists"
+        ))
+    })
 }
 
 // timeout(1) signals this program, and then its group with it.

@@ -522,6 +522,7 @@ fn targets_and_programs_that_this_machine_does_not_have() {
         || fs::read_dir("/sys/bus/nd/devices").unwrap().count() == 0
     {
         cases.push((vec!["--target", &dax], "MAP_SYNC needs a file system"));
+        cases.push((vec!["--target", "dax:/tmp"], "through the page cache, use file:/tmp"));
         cases.push((vec!["--target", "dax:/tmp"], "ringfence: --target dax:/tmp: "));
     }
     let reserved = fs::read_to_string("/proc/sys/vm/nr_hugepages").unwrap_or_default();

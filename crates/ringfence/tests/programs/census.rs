@@ -189,7 +189,7 @@ fn what_has_no_code_is_refused_in_a_sentence() {
         (&["census", "bare/file"], "no code found: its section headers are missing"),
         (&["census", "--diff", "bare", "bare"], "none of 2 files with code could be read"),
         (&["census", "none"], "cannot be read"),
-        (&["census", "text"], "not an ELF file"),
+        (&["census", "text"], "text: it is not an ELF file; name a program, a library, an object"),
         (&["census", "empty"], "not an ELF file"),
         (&["census", "/dev/null"], "neither a file nor a folder"),
         (&["census", "--package", "no-such-package"], "no package 'no-such-package' is installed"),

@@ -153,7 +153,8 @@ fn what_cannot_be_simulated_is_refused_in_a_sentence() {
     fs::write(folder.path().join("empty.toml"), "").unwrap();
     refused(
         &run(&["write", "--machine", "empty.toml"]),
-        "empty.toml: no name in it, above the first table",
+        "empty.toml: no name in it, above the first table; correct the file, or name a machine \
+         that 'ringfence machine' lists",
     );
     let file = ["write", "--machine", "laptop", "--instruction", "msync", "--target", "file:x"];
     refused(&run(&file), "none of this can be simulated, because");

@@ -102,13 +102,16 @@ impl Region {
     ) -> Result<Region, RegionError> {
         let sync = flags.contains(MapFlags::SYNC);
         let mapping = Mapping::of_file(&file, len, flags).map_err(|error| {
+            let path = path.display();
             let remedy = if sync {
-                "MAP_SYNC needs a file system mounted with -o dax on persistent memory; through \
-                 the page cache, use file:"
+                format!(
+                    "MAP_SYNC needs a file system mounted with -o dax on persistent memory; \
+                     through the page cache, use file:{path}"
+                )
             } else {
-                "check the length and alignment of the device or file"
+                "check the length and alignment of the device or file".into()
             };
-            RegionError::kernel(format!("mapping {len} bytes of {}", path.display()), error, remedy)
+            RegionError::kernel(format!("mapping {len} bytes of {path}"), error, &remedy)
         })?;
         let facts = facts_of(&file, path);
         let map_sync =

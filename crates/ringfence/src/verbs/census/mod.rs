@@ -130,5 +130,11 @@ fn unlike(trace: &Path, other: &Path) -> Failure {
 
 // Whatever cannot be read was named.
 fn failure(error: CensusError) -> Failure {
-    Failure::Usage(error.to_string())
+    let remedy = match error {
+        CensusError::NoCode { .. } => {
+            "; name a program, a library, an object file, an archive or a folder of them"
+        }
+        _ => "",
+    };
+    Failure::Usage(format!("{error}{remedy}"))
 }
