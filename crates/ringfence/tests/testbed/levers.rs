@@ -7,6 +7,8 @@ use ringfence_testbed::{Output, Program, Testbed, or_skip};
 // A writer to /mnt/disk, and an arm that sets something; what is seen meanwhile, and what is left.
 const BEGIN: &str = r#"
 mkdir -p /run/ringfence /mnt/disk
+queues='/sys/block/[nv]*/queue'
+settings="$queues/scheduler $queues/nr_requests /proc/sys/vm/dirty_background_*"
 file() {
 cat > $1.toml <<END
 schema = 2
@@ -44,12 +46,19 @@ look() {
         done
     done
     for process in $(pidof ringfence); do ionice -p $process; done
-    grep . $(ls -d /sys/block/vda /sys/block/nvme0n1 |
-        sed 's|$|/queue/scheduler|; p; s|scheduler|nr_requests|') /proc/sys/vm/dirty_background_*
+    grep . $settings
 }
 run() {
     name=$1 && shift && echo "== $name"
-    while :; do look; sleep 0.05; done > /tmp/seen 2> /dev/null & looks=$!
+    # Mostly by one program for all files: what stands for a moment is to be seen where processors
+    # are emulated.
+    while :; do
+        for one in 1 2 3 4 5 6 7 8; do
+            grep . $settings
+            sleep 0.02
+        done
+        look
+    done > /tmp/seen 2> /dev/null & looks=$!
     ./ringfence run $name.toml --trials 2 -qv --out /tmp/$name "$@" 2>&1; echo "code $?"
     kill $looks; sort -u /tmp/seen | sed 's/^/seen: /'
     ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence | grep journal
