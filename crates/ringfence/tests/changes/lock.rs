@@ -187,3 +187,19 @@ fn measurements_that_make_no_sense_are_refused() {
         assert!(output.stderr.contains(part), "{args:?}: {}", output.stderr);
     }
 }
+
+#[test]
+fn a_time_that_holds_no_figure_is_refused_before_anything_is_printed() {
+    if Resctrl::find(&ringfence_machine::root::FsRoot::host()).is_ok() {
+        return skip("resctrl is mounted here: measuring would change it");
+    }
+    let folder = Folder::new();
+    for more in [&[][..], &["-v"]] {
+        let words = [&["lock", "measure", "--time", "1s", "--out", "m"], more].concat();
+        let output = ringfence_in(folder.path(), &words);
+        assert_eq!((output.code(), output.stdout.as_str()), (Some(2), ""), "{}", output.stderr);
+        assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+        assert!(output.stderr.contains("a time of 1s is too short"), "{}", output.stderr);
+        assert!(folder.entries().is_empty());
+    }
+}

@@ -100,7 +100,7 @@ pub fn measure(
     if machine.simulated.is_none() {
         tasks_can_be_measured(&plan)?;
     }
-    holds_a_figure(&plan)?;
+    check_time(&plan)?;
     // While nothing runs yet.
     recording.scale = times_loads_on(&plan).and_then(|cpu| engines::scale(machine, cpu));
     let mut engine = engines::choose_for_all(&plan, machine, stop)?;
@@ -169,8 +169,11 @@ fn used(plan: &Plan, engine: &dyn Engine) -> Vec<Used> {
     (0..plan.experiment.roles.len()).map(|role| engine.used(role)).collect()
 }
 
-// Where not even one case can have a figure, nothing can come of it.
-fn holds_a_figure(plan: &Plan) -> Result<(), StudyError> {
+/// Refuses a plan whose time is too short for a figure of even one case.
+///
+/// # Errors
+/// [`StudyError::Usage`], with the least time that is enough.
+pub fn check_time(plan: &Plan) -> Result<(), StudyError> {
     let least = plan.least_time_for_one();
     let measure = &plan.experiment.measure;
     let Some(time) = measure.time.filter(|time| time.0 < least) else { return Ok(()) };

@@ -14,7 +14,7 @@ use ringfence_report::{json, paragraph};
 use ringfence_resctrl::pseudo::{self, Support};
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Capabilities, Held, Locking, Question};
-use ringfence_studies::measure::{Asked, Measurement, set_time};
+use ringfence_studies::measure::{self, Asked, Measurement, set_time};
 use ringfence_studies::{Here, Watch};
 
 use super::places;
@@ -120,7 +120,7 @@ fn cpu_of_reader(question: &Question, machine: &Machine) -> Result<CpuId, Failur
     cpu.ok_or_else(|| Failure::Usage("this machine has no CPU for the reader".into()))
 }
 
-// As the flags want it, and refused if this machine can hold nothing of it.
+// As the flags want it. Refused if nothing of it can be measured here, or in its time.
 fn ready(
     mut wanted: Experiment,
     machine: &Machine,
@@ -130,10 +130,10 @@ fn ready(
     wanted.check()?;
     let asked = Asked { time: flags.time.is_some(), trials: flags.trials.is_some() };
     set_time(&mut wanted, machine, asked);
-    experiment::refuse_nothing(
-        &Plan::new(&wanted, &machine.topology, machine.features.as_ref())?,
-        machine,
-    )?;
+    let mut plan = Plan::new(&wanted, &machine.topology, machine.features.as_ref())?;
+    experiment::refuse_nothing(&plan, machine)?;
+    plan.fit_to_time();
+    measure::check_time(&plan)?;
     Ok(wanted)
 }
 
