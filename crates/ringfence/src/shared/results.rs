@@ -2,12 +2,14 @@
 //!
 //! Under sudo it is that of the user who called sudo, and what is written there becomes theirs.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use ringfence_machine::units::Bytes;
 use ringfence_report::{Stored, Style};
@@ -123,7 +125,7 @@ pub fn give_to_owner() {
 }
 
 // A name such as `commit-20260509-072933`, with `-2` behind it if that one was taken.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq)]
 struct Name {
     time: String,
     number: u32,
@@ -167,8 +169,34 @@ fn names() -> Result<(PathBuf, Vec<Name>), Failure> {
     let folders = entries.filter(|entry| entry.path().is_dir());
     let mut names: Vec<Name> =
         folders.filter_map(|entry| Name::parse(entry.file_name().to_str()?)).collect();
-    names.sort();
+    sort(&root, &mut names);
     Ok((root, names))
+}
+
+// By the second in their names. Results of one second are ordered by the time of their first file.
+fn sort(root: &Path, names: &mut [Name]) {
+    let mut seconds: HashMap<String, u32> = HashMap::new();
+    for name in names.iter() {
+        *seconds.entry(name.time.clone()).or_default() += 1;
+    }
+    names.sort_by_cached_key(|name| {
+        let is_shared = seconds[&name.time] > 1;
+        let began = is_shared.then(|| first_written(&root.join(&name.folder))).flatten();
+        (name.time.clone(), began, name.number, name.verb.clone())
+    });
+}
+
+// When the first of the files in a folder was written. Later files, such as a page, do not count.
+fn first_written(dir: &Path) -> Option<SystemTime> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let times = entries.filter_map(|entry| {
+        let metadata = entry.metadata().ok()?;
+        match metadata.is_dir() {
+            true => first_written(&entry.path()),
+            false => metadata.modified().ok(),
+        }
+    });
+    times.min()
 }
 
 fn size(path: &Path) -> u64 {
@@ -277,7 +305,7 @@ mod tests {
         .into_iter()
         .map(|name| Name::parse(name).unwrap())
         .collect();
-        names.sort();
+        sort(Path::new("/nonexistent"), &mut names);
         let folders: Vec<&str> = names.iter().map(|name| name.folder.as_str()).collect();
         assert_eq!(
             folders,

@@ -51,6 +51,28 @@ fn results_are_kept_in_the_state_directory_and_found_again() {
 }
 
 #[test]
+fn results_of_one_second_are_in_the_order_in_which_they_began() {
+    let folder = Folder::new();
+    let results = folder.path().join("state/ringfence");
+    // The order of their names is another one.
+    let names = ["write-20260509-072933", "b-20260509-072933", "commit-20260509-072933"];
+    for name in names {
+        measured(&folder, &[]).ok();
+        let measured = folder.results();
+        let new = measured.iter().find(|path| !names.iter().any(|name| path.ends_with(name)));
+        std::fs::rename(new.expect("a new result"), results.join(name)).unwrap();
+    }
+    // What is written to a result later does not move it.
+    ringfence_in(folder.path(), &["show", names[0], "--html"]).ok();
+    let shown = ringfence_in(folder.path(), &["show"]);
+    assert_eq!(shown.stderr, format!("{}:\n", results.join(names[2]).display()));
+    let list = ringfence_in(folder.path(), &["show", "--list"]);
+    let place = |name: &str| list.ok().find(name).expect("it is listed");
+    let places = names.map(place);
+    assert!(places[2] < places[1] && places[1] < places[0], "{}", list.stdout);
+}
+
+#[test]
 fn the_state_directory_is_below_home_unless_it_is_named() {
     let folder = Folder::new();
     let home = folder.path().join("a home");
