@@ -55,23 +55,23 @@ pub(crate) fn checked(out: &mut String, checked: &Checked, style: &Style) {
     section(out);
     heading(out, "What other instructions would change, a run", style);
     paragraph(out, 0, &in_words(checked), style);
-    let mut table = Table::new(vec![
-        Column::left("change"),
-        Column::right("predicted"),
-        Column::right("measured"),
-        Column::left(""),
-    ]);
+    let has = Has::of(checked);
+    let mut columns = vec![Column::left("change")];
+    columns.extend(has.predicted.then(|| Column::right("predicted")));
+    columns.extend(has.measured.then(|| Column::right("measured")));
+    columns.extend(has.agreement.then(|| Column::left("")));
+    let mut table = Table::new(columns);
     for one in &checked.changes {
         let cell =
             |figure: &Figure| Cell::new(figure.known().map_or_else(|| "not run".into(), change));
-        table.row(vec![
-            Cell::new(one.change.words()),
-            cell(&one.predicted),
-            cell(&one.measured),
-            Cell::new(agreement(one)),
-        ]);
+        let mut row = vec![Cell::new(one.change.words())];
+        row.extend(has.predicted.then(|| cell(&one.predicted)));
+        row.extend(has.measured.then(|| cell(&one.measured)));
+        row.extend(has.agreement.then(|| Cell::new(agreement(one))));
+        table.row(row);
     }
-    if !checked.changes.is_empty() {
+    // Without a figure, the reasons below are all that there is.
+    if has.predicted || has.measured {
         out.push_str(&table.render(style));
     }
     for one in &checked.changes {
@@ -79,7 +79,28 @@ pub(crate) fn checked(out: &mut String, checked: &Checked, style: &Style) {
             hanging(out, &format!("{}: ", one.change.words()), None, &reason, style);
         }
     }
-    faint(out, &how(checked), style);
+    let how = how(checked);
+    if !how.is_empty() {
+        faint(out, &how, style);
+    }
+}
+
+// Which columns of the table have a figure.
+struct Has {
+    predicted: bool,
+    measured: bool,
+    agreement: bool,
+}
+
+impl Has {
+    fn of(checked: &Checked) -> Self {
+        let any = |is: &dyn Fn(&Changed) -> bool| checked.changes.iter().any(is);
+        Self {
+            predicted: any(&|one| one.predicted.known().is_some()),
+            measured: any(&|one| one.measured.known().is_some()),
+            agreement: any(&|one| one.agree().is_some()),
+        }
+    }
 }
 
 /// What is priced, and where.
@@ -127,11 +148,14 @@ fn reasons(changed: &Changed) -> Vec<String> {
         .collect()
 }
 
-/// Where the figures come from.
+/// Where the figures come from: of those that there are.
 pub fn how(checked: &Checked) -> String {
+    let has = Has::of(checked);
+    let is_measured = |one: &&Changed| one.measured.known().is_some();
     let variables: Vec<&str> = checked
         .changes
         .iter()
+        .filter(is_measured)
         .map(|one| one.environment.as_str())
         .filter(|text| !text.is_empty())
         .collect();
@@ -139,15 +163,40 @@ pub fn how(checked: &Checked) -> String {
         true => String::new(),
         false => format!(", set to it by {}", variables.join("; ")),
     };
-    format!(
-        "Predicted: the trace's stores, flushes and fences, executed again in memory by one thread \
-         with nothing in between, in \
-         {} mappings. Measured: {} runs of the program in each way{variables}, in turn, on copies \
-         of its files. Both are \
-         differences of processor time from as recorded, with 95 % intervals; 'agree' says that \
-         these overlap.",
-        checked.mappings, checked.runs
-    )
+    let mut sentences = Vec::new();
+    if has.predicted || checked.durability.known().is_some() {
+        let name = if has.predicted { "Predicted" } else { "Played back" };
+        sentences.push(format!(
+            "{name}: the trace's stores, flushes and fences, executed again in memory by one \
+             thread with nothing in between, in {} mappings.",
+            checked.mappings
+        ));
+    }
+    if has.measured {
+        sentences.push(format!(
+            "Measured: {} runs of the program in each way{variables}, in turn, on copies of its \
+             files.",
+            checked.runs
+        ));
+    } else if checked.run.known().is_some() {
+        sentences.push(format!(
+            "The time of a run: {} runs of the program, on copies of its files.",
+            checked.runs
+        ));
+    }
+    let differences = match (has.predicted, has.measured) {
+        (true, true) => Some("Both are differences"),
+        (true, false) | (false, true) => Some("Changes are differences"),
+        (false, false) => None,
+    };
+    sentences.extend(differences.map(|what| {
+        let overlap = match has.agreement {
+            true => "; 'agree' says that these overlap",
+            false => "",
+        };
+        format!("{what} of processor time from as recorded, with 95 % intervals{overlap}.")
+    }));
+    sentences.join(" ")
 }
 
 /// `+1.2 ms [+1.1 ms, +1.3 ms]`.

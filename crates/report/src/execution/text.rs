@@ -235,7 +235,8 @@ fn missing(total: &Executed) -> Vec<String> {
     some.map(|(many, what)| format!("{} {} {what}", self::lines(many), verb(many))).collect()
 }
 
-const ALL_DURABLE: &str = "every line that was stored to was flushed and fenced at the end";
+const ALL_DURABLE: &str =
+    "nothing: every line that was stored to was flushed and fenced at the end";
 
 fn lines(many: u64) -> String {
     if many == 1 { "1 line".into() } else { format!("{} lines", count(many)) }
@@ -453,13 +454,14 @@ fn figure(many: u64) -> Cell {
 pub type Figure = (&'static str, fn(&Executed) -> u64);
 
 /// Columns of places; those in which all have nothing are left out.
-pub const FIGURES: [Figure; 10] = [
+pub const FIGURES: [Figure; 11] = [
     ("flushes", Executed::flushes),
     ("needless", Executed::needless_flushes),
     ("fences", |executed| executed.sfence + executed.mfence),
     ("idle", |executed| executed.idle_fences),
     ("nt stores", |executed| executed.nt_stores),
-    ("stores", |executed| executed.stores + executed.locked),
+    ("stores", |executed| executed.stores),
+    ("locked", |executed| executed.locked),
     ("loads", |executed| executed.loads),
     ("msync", |executed| executed.msync),
     ("kernel", |executed| executed.writes),
@@ -516,7 +518,8 @@ fn places(out: &mut String, head: &str, rows: &[AtPlace], all: bool, style: &Sty
         let mut columns = vec![Column::text(head, 24)];
         columns.extend(figures.iter().map(|(name, _)| Column::right(*name)));
         let mut table = Table::new(columns);
-        for row in shown {
+        let has_any = |row: &&&AtPlace| figures.iter().any(|(_, get)| get(&row.executed) > 0);
+        for row in shown.iter().filter(has_any) {
             let figures = figures.iter().map(|(_, get)| figure(get(&row.executed)));
             let name =
                 row.location.as_ref().map_or_else(|| "not known".into(), Location::to_string);
@@ -527,8 +530,9 @@ fn places(out: &mut String, head: &str, rows: &[AtPlace], all: bool, style: &Sty
     // Where there is no room, what has least to do with flushes is left to --json.
     let mut figures = there;
     while !table(&figures).fits(style)
-        && let Some(least) =
-            figures.iter().rposition(|(name, _)| ["kernel", "loads", "msync"].contains(name))
+        && let Some(least) = figures
+            .iter()
+            .rposition(|(name, _)| ["kernel", "loads", "locked", "msync"].contains(name))
     {
         figures.remove(least);
     }

@@ -351,6 +351,48 @@ fn what_was_predicted_stands_beside_what_was_measured() {
 }
 
 #[test]
+fn a_check_explains_only_the_columns_that_it_has() {
+    let (run, mut checked) = (run(), checked());
+    let why = Figure::NotRun { not_run: "there was too little time".into() };
+    let text = |checked: &Checked| {
+        let told = Told { run: &run, saving: None, checked: Some(checked) };
+        let text = ringfence_report::executed(&told, false, &Style::plain(100));
+        let (_, text) = text.split_once("What other instructions would change").unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    checked.changes.iter_mut().for_each(|one| one.measured = why.clone());
+    let predicted = text(&checked);
+    assert!(predicted.contains("change predicted -"), "{predicted}");
+    for absent in ["Measured: ", "'agree'", "PMEM_NO_CLWB=1;", "Both "] {
+        assert!(!predicted.contains(absent), "{absent}: {predicted}");
+    }
+    checked.changes.iter_mut().for_each(|one| one.predicted = why.clone());
+    let neither = text(&checked);
+    assert!(neither.contains("not measured, because there was too little time"), "{neither}");
+    for absent in ["change predicted", "Predicted: ", "Measured: ", "differences"] {
+        assert!(!neither.contains(absent), "{absent}: {neither}");
+    }
+    (checked.durability, checked.run) = (why.clone(), why);
+    assert!(!text(&checked).contains("Played back"), "{}", text(&checked));
+}
+
+#[test]
+fn locked_instructions_are_in_a_column_of_their_own() {
+    let total = Executed { stores: 2, locked: 1, ..Executed::default() };
+    let run = Run {
+        total,
+        sites: vec![at(place("put", 0, None), total)],
+        callers: vec![at(place("put", 0, None), total)],
+        ..run()
+    };
+    let text = executed(&run, None, true, &Style::plain(120));
+    let head = text.lines().find(|line| line.starts_with("instruction ")).unwrap();
+    let row = text.lines().find(|line| line.starts_with("put")).unwrap();
+    assert!(head.ends_with("stores  locked"), "{text}");
+    assert_eq!(row.split_whitespace().rev().take(2).collect::<Vec<_>>(), ["1", "2"], "{text}");
+}
+
+#[test]
 fn a_trace_of_nothing_is_a_page_too() {
     let run = Run {
         command: vec![html::HOSTILE.into()],
