@@ -10,6 +10,7 @@ use ringfence_engine::write_budget;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::warning::WARNING;
 use ringfence_machine::Machine;
 
 use crate::StudyError;
@@ -208,9 +209,11 @@ fn named<'a>(stages: impl Iterator<Item = (&'a str, &'a [String])> + Clone) -> V
         }
     }
     let several = stages.count() > 1;
-    let one = |(sentence, of): (&str, Vec<&str>)| match several {
-        true => format!("{}: {sentence}", of.join(", ")),
-        false => sentence.to_owned(),
+    let one = |(sentence, of): (&str, Vec<&str>)| match (several, sentence.strip_prefix(WARNING)) {
+        // It stays a warning.
+        (true, Some(rest)) => format!("{WARNING}{}: {rest}", of.join(", ")),
+        (true, None) => format!("{}: {sentence}", of.join(", ")),
+        (false, _) => sentence.to_owned(),
     };
     all.into_iter().map(one).collect()
 }
@@ -458,5 +461,7 @@ mod tests {
                 "levers: it was paused again."
             ]
         );
+        let warnings = [("baseline", &[format!("{WARNING}it queues.")][..]), ("levers", &[])];
+        assert_eq!(named(warnings.into_iter()), [format!("{WARNING}baseline: it queues.")]);
     }
 }

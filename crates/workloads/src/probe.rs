@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ringfence_experiment::histogram::{BUCKETS, Histogram, bucket_of};
 use ringfence_experiment::task::Probe as Task;
+use ringfence_experiment::warning::WARNING;
 use ringfence_machine::clock::Clock;
 use ringfence_openloop::{Answer, Loop, Outcome, Probe, Question, Spent, now};
 
@@ -19,6 +20,14 @@ const FAILED_SHARE: f64 = 0.01;
 // A service that answers nothing for so long has ended, or hangs. Less than the engine waits for a
 // report.
 const GONE: Duration = Duration::from_secs(10);
+
+// A queue: so many requests are open at the end of a turn, and those of its second half have waited
+// for so many times as long as those of its first half.
+const QUEUED: usize = 8;
+const GROWTH: f64 = 2.0;
+const LEAST_TURNS: u32 = 4;
+// Response times of a turn that are kept.
+const MOST_TIMES: usize = 100_000;
 
 /// A load generator, which asks the service.
 pub struct Prober {
@@ -41,6 +50,41 @@ pub struct Prober {
     failure: Option<String>,
     running_ns: u64,
     resumed_at: Option<u64>,
+    rate: u32,
+    queue: Queue,
+}
+
+/// Whether requests queue at the service: if it answers fewer than it is sent, response times grow
+/// for as long as it is asked.
+#[derive(Default)]
+struct Queue {
+    /// Response times of this turn, ns, in the order of the responses.
+    times: Vec<u64>,
+    turns: u32,
+    grew: u32,
+}
+
+impl Queue {
+    fn note(&mut self, latency_ns: u64) {
+        if self.times.len() < MOST_TIMES {
+            self.times.push(latency_ns);
+        }
+    }
+
+    /// Ends a turn after which so many requests were open.
+    fn end_turn(&mut self, open: usize) {
+        let (first, second) = self.times.split_at(self.times.len() / 2);
+        let mean = |of: &[u64]| of.iter().sum::<u64>() as f64 / of.len().max(1) as f64;
+        let grew = open >= QUEUED && mean(second) > mean(first) * GROWTH;
+        self.turns += 1;
+        self.grew += u32::from(grew);
+        self.times.clear();
+    }
+
+    /// One disturbed turn says nothing.
+    fn grows(&self) -> bool {
+        self.turns >= LEAST_TURNS && self.grew * 2 > self.turns
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -88,6 +132,8 @@ impl Prober {
             failure: None,
             running_ns: 0,
             resumed_at: None,
+            rate: task.rate,
+            queue: Queue::default(),
         })
     }
 
@@ -123,6 +169,7 @@ impl Prober {
                 }
             }
             self.answered += 1;
+            self.queue.note(answer.latency_ns);
             match self.cut {
                 Some(cut) if answer.due_ns > cut.at => self.held.push_back(answer),
                 _ => units += self.take(answer, latencies),
@@ -189,6 +236,7 @@ impl Workload for Prober {
 
     fn paused(&mut self) {
         self.probe.pause();
+        let open = self.probe.unanswered();
         if let Some(since) = self.resumed_at.take() {
             self.running_ns += now().saturating_sub(since);
         }
@@ -196,6 +244,7 @@ impl Workload for Prober {
         while self.probe.oldest_unanswered().is_some() && self.failure.is_none() {
             self.step(now() + STEP.as_nanos() as u64, &Unheard);
         }
+        self.queue.end_turn(open);
         (self.cut, self.held) = (None, VecDeque::new());
         self.paused_at = now();
     }
@@ -214,7 +263,11 @@ impl Workload for Prober {
 
     fn told(&self) -> Option<String> {
         let lags = Histogram::of_buckets(self.lags.iter().copied());
-        Some(said(&self.probe.spent(), &lags, self.running_ns))
+        let mut lines = said(&self.probe.spent(), &lags, self.running_ns);
+        if self.queue.grows() {
+            lines += &format!("\n{}", queueing(&self.ask, self.rate));
+        }
+        Some(lines)
     }
 }
 
@@ -235,7 +288,19 @@ fn time_of_day(at: u64) -> String {
 /// Whether this is the report of a probe that received every answer in time, which needs no
 /// attention.
 pub fn is_routine(report: &str) -> bool {
-    report.starts_with("The probe sent ") && report.ends_with(" of a CPU.")
+    // The stages of a study stand before it.
+    let is_report = |before: &str| before.is_empty() || before.ends_with(": ");
+    report.split_once("The probe sent ").is_some_and(|(before, _)| is_report(before))
+        && report.ends_with(" of a CPU.")
+}
+
+// That response times are those of a queue.
+fn queueing(ask: &str, rate: u32) -> String {
+    format!(
+        "{WARNING}{ask} answers fewer than the {rate} requests per second that are sent to it, so \
+         they queue and response times grow with the length of a window: lower the rate \
+         (--probe-rate, or 'rate' in an experiment file)."
+    )
 }
 
 // How the probe itself did.
@@ -303,6 +368,74 @@ mod tests {
             }
         });
         Task { ask, send: r"PING\r\n".into(), rate: 500, ..Task::default() }
+    }
+
+    // A turn of the load generator at this rate, against a service that takes so long for each
+    // request, one at a time.
+    fn turns(rate: u32, takes: Duration, turns: u32) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let ask = format!("tcp://{}", listener.local_addr().unwrap());
+        let one = Arc::new(std::sync::Mutex::new(()));
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let one = one.clone();
+                std::thread::spawn(move || {
+                    let mut question = [0; 6];
+                    while stream.read_exact(&mut question).is_ok() {
+                        let busy = one.lock().unwrap();
+                        std::thread::sleep(takes);
+                        drop(busy);
+                        if stream.write_all(b"+PONG\r\n").is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        let task = Task { ask, send: r"PING\r\n".into(), rate, ..Task::default() };
+        let mut prober = Prober::new(&task).unwrap();
+        for _ in 0..turns {
+            prober.resumed();
+            let until = now() + 60_000_000;
+            while now() < until {
+                prober.work(1, &Unheard);
+            }
+            prober.paused();
+            assert_eq!(prober.probe.unanswered(), 0);
+        }
+        prober.told().unwrap()
+    }
+
+    #[test]
+    fn a_service_that_is_sent_more_than_it_answers_is_told_of() {
+        let said = turns(1000, Duration::from_millis(10), 4);
+        let (report, warning) = said.split_once('\n').expect("a warning follows");
+        assert!(report.starts_with("The probe sent "), "{said}");
+        assert!(warning.starts_with(WARNING) && warning.contains("--probe-rate"), "{said}");
+        assert!(warning.contains("the 1000 requests per second"), "{said}");
+        let said = turns(20, Duration::from_millis(1), 4);
+        assert!(!said.contains(WARNING), "{said}");
+    }
+
+    #[test]
+    fn slow_responses_without_a_queue_are_no_warning() {
+        let turn = |queue: &mut Queue, times: &[u64], open| {
+            times.iter().for_each(|ns| queue.note(*ns));
+            queue.end_turn(open);
+        };
+        let (steady, growing) = ([50; 40], Vec::from_iter((0..40).map(|number| number * 10)));
+        let mut queue = Queue::default();
+        // As slow at the end as at the start, with many requests under way; growing and few.
+        (0..8).for_each(|_| turn(&mut queue, &steady, 50));
+        (0..8).for_each(|_| turn(&mut queue, &growing, 3));
+        assert!(!queue.grows());
+        // Half of the turns may be those with the aggressor.
+        (0..16).for_each(|_| turn(&mut queue, &growing, 50));
+        assert!(!queue.grows());
+        turn(&mut queue, &growing, 50);
+        assert!(queue.grows());
+        assert!(is_routine("baseline: The probe sent 5 requests, and used 1 % of a CPU."));
+        assert!(!is_routine(&queueing("tcp://x", 5)));
     }
 
     // A question that is due while the service stalls counts in the window in which it was due, and

@@ -91,6 +91,11 @@ impl Ledger {
         self.entries.front().and_then(Option::as_ref).map(|entry| (self.first, entry.due))
     }
 
+    /// How many questions are without an answer.
+    pub fn len(&self) -> usize {
+        self.entries.iter().flatten().count()
+    }
+
     /// Whether no question is without an answer.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -105,6 +105,11 @@ impl Probe {
         self.ledger.oldest().map(|(_, due)| due).or_else(due)
     }
 
+    /// How many questions have no answer yet, whether they were sent or not.
+    pub fn unanswered(&self) -> usize {
+        self.ledger.len()
+    }
+
     /// What was done and used so far.
     pub fn spent(&self) -> Spent {
         let counts = self.pool.counts;

@@ -20,7 +20,7 @@ impl HostEngine<'_> {
         }
         for worker in probes {
             let said = self.slot(worker).message();
-            self.told.extend(Some(said).filter(|said| !said.is_empty()));
+            self.told.extend(said.lines().map(str::to_owned));
         }
     }
 
