@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringfence_engine::write_budget;
 use ringfence_experiment::plan::{Plan, is_left_out};
+use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 
@@ -39,6 +40,17 @@ pub fn time(time: Duration) -> String {
         (0, _) | (1, 0..30) => format!("{} s", time.as_secs_f64()),
         (minutes, 0) => format!("{minutes} min"),
         (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    }
+}
+
+/// How long it takes. A window ends when a service has answered what it was asked, and the first
+/// questions are asked before time is counted: no limit holds then.
+pub fn within(plan: &Plan, limit: Duration) -> String {
+    let tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
+    let limit = time(limit);
+    match tasks.map(Task::asks_a_service).any(|asks| asks) {
+        true => format!("about {limit}, and longer if responses are late"),
+        false => format!("at most {limit}"),
     }
 }
 
@@ -76,7 +88,7 @@ fn length(plan: &Plan, machine: &Machine) -> String {
             format!("simulated, at most {} of the machine's own time", time(limit.0))
         }
         None if machine.simulated.is_some() => format!("simulated, at most {trials} trials"),
-        Some(limit) => format!("at most {}", time(limit.0)),
+        Some(limit) => within(plan, limit.0),
         None if least.is_zero() => format!("at most {trials} trials"),
         None => format!("at most {trials} trials, {} at least", time(least)),
     }
@@ -85,6 +97,23 @@ fn length(plan: &Plan, machine: &Machine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_limit_is_announced_of_a_service() {
+        let text = |task: &str| {
+            let text = format!(
+                "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\ntime = '10s'\n\
+                 [[role]]\nname = 'victim'\ntask = {task}\n\
+                 [[arm]]\nname = 'alone'\nactive = ['victim']"
+            );
+            let machine = Machine::examine(&ringfence_machine::fixtures::vm_2cpu().root()).unwrap();
+            let experiment = ringfence_experiment::Experiment::parse(&text).unwrap();
+            length(&Plan::new(&experiment, &machine.topology, None).unwrap(), &machine)
+        };
+        assert_eq!(text("{ workload = 'alu' }"), "at most 10 s");
+        let probe = "{ workload = 'probe', ask = 'tcp://127.0.0.1:1', send = 'x' }";
+        assert_eq!(text(probe), "about 10 s, and longer if responses are late");
+    }
 
     #[test]
     fn times_are_printed_as_people_say_them() {

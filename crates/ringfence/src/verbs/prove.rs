@@ -74,7 +74,7 @@ fn announce(question: &Question, plan: &Plan, machine: &Machine) {
     };
     let time = question
         .time
-        .map_or(String::new(), |time| format!(", at most {}{whose}", announce::time(time.0)));
+        .map_or(String::new(), |time| format!(", {}{whose}", announce::within(plan, time.0)));
     let mut text = format!(
         "prove: {verb} the victim alone and with the aggressor, and with levers if the budget \
          of {} is missed{time}; Ctrl-C keeps what was measured\n",
