@@ -22,10 +22,10 @@ const FAILED_SHARE: f64 = 0.01;
 const GONE: Duration = Duration::from_secs(10);
 
 // A queue: so many requests are open at the end of a turn, and those of its second half have waited
-// for so many times as long as those of its first half.
+// for so many times as long as those of its first half, or most were given up.
 const QUEUED: usize = 8;
 const GROWTH: f64 = 2.0;
-const LEAST_TURNS: u32 = 4;
+const LEAST_TURNS: u32 = 2;
 // Response times of a turn that are kept.
 const MOST_TIMES: usize = 100_000;
 
@@ -60,14 +60,17 @@ pub struct Prober {
 struct Queue {
     /// Response times of this turn, ns, in the order of the responses.
     times: Vec<u64>,
+    /// How many of them were given up.
+    unanswered: usize,
     turns: u32,
     grew: u32,
 }
 
 impl Queue {
-    fn note(&mut self, latency_ns: u64) {
+    fn note(&mut self, latency_ns: u64, outcome: &Outcome) {
         if self.times.len() < MOST_TIMES {
             self.times.push(latency_ns);
+            self.unanswered += usize::from(matches!(outcome, Outcome::Unanswered));
         }
     }
 
@@ -75,9 +78,11 @@ impl Queue {
     fn end_turn(&mut self, open: usize) {
         let (first, second) = self.times.split_at(self.times.len() / 2);
         let mean = |of: &[u64]| of.iter().sum::<u64>() as f64 / of.len().max(1) as f64;
-        let grew = open >= QUEUED && mean(second) > mean(first) * GROWTH;
+        let grew = mean(second) > mean(first) * GROWTH;
+        let given_up = self.unanswered * 2 > self.times.len();
         self.turns += 1;
-        self.grew += u32::from(grew);
+        self.grew += u32::from(open >= QUEUED && (grew || given_up));
+        self.unanswered = 0;
         self.times.clear();
     }
 
@@ -169,7 +174,7 @@ impl Prober {
                 }
             }
             self.answered += 1;
-            self.queue.note(answer.latency_ns);
+            self.queue.note(answer.latency_ns, &answer.outcome);
             match self.cut {
                 Some(cut) if answer.due_ns > cut.at => self.held.push_back(answer),
                 _ => units += self.take(answer, latencies),
@@ -420,7 +425,7 @@ mod tests {
     #[test]
     fn slow_responses_without_a_queue_are_no_warning() {
         let turn = |queue: &mut Queue, times: &[u64], open| {
-            times.iter().for_each(|ns| queue.note(*ns));
+            times.iter().for_each(|ns| queue.note(*ns, &Outcome::Answered));
             queue.end_turn(open);
         };
         let (steady, growing) = ([50; 40], Vec::from_iter((0..40).map(|number| number * 10)));
@@ -433,6 +438,13 @@ mod tests {
         (0..16).for_each(|_| turn(&mut queue, &growing, 50));
         assert!(!queue.grows());
         turn(&mut queue, &growing, 50);
+        assert!(queue.grows());
+        // Where the queue is longer than the timeout, all are as slow.
+        let mut queue = Queue::default();
+        for _ in 0..2 {
+            steady.iter().for_each(|ns| queue.note(*ns, &Outcome::Unanswered));
+            queue.end_turn(50);
+        }
         assert!(queue.grows());
         assert!(is_routine("baseline: The probe sent 5 requests, and used 1 % of a CPU."));
         assert!(!is_routine(&queueing("tcp://x", 5)));
