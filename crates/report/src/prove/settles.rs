@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::units::Span;
+use ringfence_studies::prove::time::{LONGEST, as_typed};
 use ringfence_studies::prove::{Proof, Settles};
 
 use crate::numbers::{count, duration, percent};
-
-/// The longest that is worth naming.
-const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The largest slowdown that a budget can allow, as a factor.
 const LARGEST_SHARE: f64 = 2.0;
@@ -40,7 +38,7 @@ fn more(proof: &Proof, settles: &Settles) -> Option<String> {
     }
     match settles.time.filter(|time| *time <= LONGEST) {
         Some(time) => {
-            let seconds = (time.as_secs_f64() / 10.0).ceil() as u64 * 10;
+            let seconds = as_typed(time).as_secs();
             let time = match seconds {
                 0..60 => format!("{seconds} s"),
                 _ => duration(Duration::from_secs(seconds)),

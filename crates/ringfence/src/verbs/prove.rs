@@ -44,7 +44,7 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
         .map_err(|error| beginning_with_its_flag(error.into(), args))?;
     if args.resume.is_none() {
         question.time = question.time.or_else(|| prove::default_time(&question, &plan, &machine));
-        prove::check_time(&question, &plan)?;
+        prove::check_time(&question, &plan, &machine)?;
         crate::shared::folder::check_new(&dir)?;
     }
     if !args.output.quiet {

@@ -474,6 +474,17 @@ fn a_time_that_is_too_short_is_refused_with_the_least() {
     let short = ["--victim=alu", "--aggressor=alu", "--time=1ms"];
     let (folder, _) = ends_with(&short, 2, &["--time 1ms is too short", "takes at least"]);
     assert!(folder.entries().is_empty());
+    // The advised time is accepted.
+    let small = ["--victim=alu", "--aggressor=alu", "--window=1ms", "--rounds=1", "--quiet"];
+    let (_, refused) = ends_with(&[&small[..], &["--time=1ms"]].concat(), 2, &["too short"]);
+    let said = joined(&refused.stderr);
+    let (_, advised) = said.split_once("give --time ").expect("a time is advised");
+    let time = format!("--time={}", advised.split(',').next().unwrap());
+    let accepted = Folder::new();
+    let words = [&["prove", "--out=p", &time][..], &small].concat();
+    let output = ringfence_in(accepted.path(), &words);
+    assert!([0, 3, 4].contains(&output.code().unwrap()), "{time}: {}", output.stderr);
+    assert!(!output.stderr.contains("too short"), "{time}: {}", output.stderr);
     let long_run = ["--victim-run=sleep 100", "--aggressor=alu", "--time=2s"];
     let (folder, _) = ends_with(&long_run, 2, &["--time 2s is too short", "one run of the victim"]);
     assert!(folder.entries().is_empty());

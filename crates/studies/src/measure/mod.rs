@@ -200,7 +200,8 @@ pub fn check_time(plan: &Plan) -> Result<(), StudyError> {
 }
 
 fn too_short_for_a_trial(plan: &Plan) -> StudyError {
-    let time = plan.experiment.measure.time.map_or(String::new(), |time| format!(" of {time}"));
+    let time = plan.experiment.measure.time;
+    let time = time.map_or(String::new(), |time| format!(" of {}", Span(time.0).rounded_up()));
     StudyError::Usage(format!(
         "the time{time} ran out before anything was measured, and a figure needs at least \
          {FEWEST_TRIALS} trials: give several times as much"

@@ -13,7 +13,9 @@ use serde::Serialize;
 
 use super::choice::{self, Price, Tried};
 use super::lever::Candidate;
+use super::question::{LEFT_OUT, is_of_time};
 use super::settles::Settles;
+use super::time;
 use super::{ALONE, BESIDE, Control, Record, VICTIM};
 use crate::Stage;
 
@@ -225,7 +227,30 @@ impl Proof {
                 .map(|stage| windows::too_long(stage.plan, stage.samples))
                 .fold(TooLong::default(), TooLong::and),
         };
-        Self { settles: proof.settles(stages), ..proof }
+        Self { settles: proof.settles(stages), ..proof }.with_advice()
+    }
+
+    // The same advice in every sentence: the longest of the times that were found to be enough.
+    fn with_advice(mut self) -> Self {
+        let Some(enough) = self.record.enough_time else { return self };
+        let settled = self.settles.and_then(|settles| settles.time);
+        let settled = settled.filter(|time| *time <= time::LONGEST).map(time::as_typed);
+        let advised = settled.map_or(enough.0, |time| time.max(enough.0));
+        if let (Some(settles), Some(_)) = (&mut self.settles, settled) {
+            settles.time = Some(advised);
+        }
+        let seconds = advised.as_secs();
+        for (_, why) in self.record.refused.iter_mut().filter(|(name, _)| is_of_time(name)) {
+            let (reason, names) = why.split_once(LEFT_OUT).unwrap_or((why.as_str(), ""));
+            let fewer = if names.contains(", ") { ", or fewer --levers," } else { "" };
+            let advice = format!("; --time {seconds}s{fewer} would be enough");
+            let out = if names.is_empty() { "" } else { LEFT_OUT };
+            *why = format!("{reason}{advice}{out}{names}").into();
+        }
+        if let Some((_, why)) = &mut self.record.unconfirmed {
+            *why = format!("{why}; --time {seconds}s would be enough").into();
+        }
+        self
     }
 
     // Of what is open.
@@ -820,6 +845,30 @@ mod tests {
             let proof = Proof::new(&record, &[baseline.stage()]);
             assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, None));
         }
+    }
+
+    #[test]
+    fn every_sentence_advises_the_same_time() {
+        let baseline =
+            Measured::of(experiments::baseline(&question("write"), false, Given::default()), harm);
+        let with = |enough_time, why: &str| {
+            let mut record = Record::new(&question("write"));
+            record.candidates = Some(Vec::new());
+            record.refused = vec![("any lever".into(), why.into()), ("cat".into(), "no".into())];
+            record.unconfirmed = Some(("free".into(), "it takes 3 s".into()));
+            record.enough_time = enough_time;
+            Proof::new(&record, &[baseline.stage()]).record
+        };
+        let told = with(Some(Span::ms(70_000)), "they take 9 s; left out: 'a', 'b'");
+        let why = "they take 9 s; --time 70s, or fewer --levers, would be enough; left out: 'a', \
+                   'b'";
+        assert_eq!(told.refused[0].1, why);
+        assert_eq!(told.refused[1].1, "no");
+        let unconfirmed = told.unconfirmed.map(|(_, why)| why);
+        assert_eq!(unconfirmed.as_deref(), Some("it takes 3 s; --time 70s would be enough"));
+        // The reasons of older records name a time themselves.
+        let older = "they take 9 s; --time 62s would be enough";
+        assert_eq!(with(None, older).refused[0].1, older);
     }
 
     #[test]

@@ -101,6 +101,18 @@ fn single(role: &str, table: &Table) -> Result<Task, ExperimentError> {
     }
 }
 
+// What has no time stands among the levers without a candidate.
+pub(super) const ANY_LEVER: &str = "any lever";
+pub(super) const OTHER_SETTINGS: &str = "other settings";
+
+/// Whether this entry among the levers without a candidate is about time.
+pub(super) fn is_of_time(name: &str) -> bool {
+    [ANY_LEVER, OTHER_SETTINGS].contains(&name)
+}
+
+/// What separates the reason from the names of the settings that were left out.
+pub(super) const LEFT_OUT: &str = "; left out: ";
+
 /// What is kept besides the datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -124,6 +136,10 @@ pub struct Record {
     /// The lever that was to be measured again, and why it was not: the time left was too short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconfirmed: Option<(String, Reason)>,
+    /// The `--time` in which the stages that had no time would have it; absent if all had, and in
+    /// older records, whose reasons name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enough_time: Option<Span>,
 }
 
 impl Record {
@@ -139,6 +155,7 @@ impl Record {
             control: None,
             worked: None,
             unconfirmed: None,
+            enough_time: None,
         }
     }
 }

@@ -12,7 +12,9 @@ use ringfence_machine::Machine;
 
 use super::lever::{Candidate, LeverContext, Shared};
 use super::proof::Proof;
-use super::time::{self, Given, Precision};
+use super::question::{ANY_LEVER, LEFT_OUT, OTHER_SETTINGS};
+use super::settles::trial_length;
+use super::time::{self, Given, Precision, Takes};
 use super::{
     AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers,
     order,
@@ -74,13 +76,23 @@ pub fn default_time(question: &Question, plan: &Plan, machine: &Machine) -> Opti
 ///
 /// # Errors
 /// One sentence, with the least that makes sense.
-pub fn check_time(question: &Question, plan: &Plan) -> Result<(), StudyError> {
-    let whole = whole_runs(question);
-    let least = least_time(question, plan.least_trial(), whole);
-    match question.time.filter(|time| !whole && time.0 < least) {
-        Some(time) => Err(too_short(time, least)),
-        None => Ok(()),
+pub fn check_time(question: &Question, plan: &Plan, machine: &Machine) -> Result<(), StudyError> {
+    if whole_runs(question) {
+        return Ok(());
     }
+    check_least(question, plan.least_trial(), false, machine)
+}
+
+fn check_least(
+    question: &Question,
+    trial: Duration,
+    whole: bool,
+    machine: &Machine,
+) -> Result<(), StudyError> {
+    let least = least_time(question, trial, whole);
+    let Some(time) = question.time.filter(|time| time.0 < least) else { return Ok(()) };
+    let takes = Takes { trial, baseline: least, ..Takes::default() };
+    Err(too_short(time, least, time::enough(takes, can_have_levers(question, machine))))
 }
 
 /// What can be known in the time or the trials of a question, as far as that can be said before a
@@ -111,12 +123,12 @@ fn least_time(question: &Question, trial: Duration, whole: bool) -> Duration {
     time::least(trial, control, first)
 }
 
-fn too_short(time: Span, least: Duration) -> StudyError {
-    // Rounded up to two digits that a person would type.
+fn too_short(time: Span, least: Duration, enough: Duration) -> StudyError {
     let tenths = (least.as_secs_f64() * 10.0).ceil() / 10.0;
     StudyError::Usage(format!(
         "--time {time} is too short: the first look alone takes at least {tenths:.1}s here; give \
-         at least that, or shorter windows (--window)"
+         --time {}s, which is enough for levers too, or shorter windows (--window)",
+        enough.as_secs()
     ))
 }
 
@@ -215,11 +227,8 @@ impl Proving<'_> {
             return Ok(None);
         }
         let trial = self.trial();
-        if let Some(time) = question.time.filter(|_| self.whole && !self.looked) {
-            let least = least_time(question, trial, self.whole);
-            if time.0 < least {
-                return Err(too_short(time, least));
-            }
+        if question.time.is_some() && self.whole && !self.looked {
+            check_least(question, trial, self.whole, here.machine)?;
             if let Some(precision) = precision_of(question, self.whole, trial, here.machine) {
                 here.watch.precision(&precision);
             }
@@ -256,7 +265,7 @@ impl Proving<'_> {
             (self.record.candidates, self.record.refused) =
                 candidates(question, machine, baseline, worked);
             if let Some(left) = self.left(here) {
-                self.leave_out_levers(left, takes, machine);
+                self.leave_out_levers(baseline, left, takes, machine);
             }
         }
         let candidates = self.record.candidates.clone().unwrap_or_default();
@@ -269,20 +278,38 @@ impl Proving<'_> {
     }
 
     // Those that what is left of the time does not hold, named together with the time that would.
-    fn leave_out_levers(&mut self, left: Duration, takes: u32, machine: &Machine) {
+    fn leave_out_levers(&mut self, baseline: Stage, left: Duration, takes: u32, machine: &Machine) {
         let all = self.record.candidates.take().unwrap_or_default();
         let time = self.time_for_levers(&all, left, takes, machine);
         let least_of_all = self.least_for_levers(&all, takes, machine);
         let holds = |some: &[Candidate]| self.least_for_levers(some, takes, machine) <= time;
         let (kept, out) = order::fitting(all, &self.question.levers, &holds);
         if !out.is_empty() {
-            let would_do = time::with_levers(least_of_all, self.trial());
-            let why = no_time_for_levers(time, least_of_all, takes, &kept, &out, would_do);
-            self.record
-                .refused
-                .push((if kept.is_empty() { "any lever" } else { "other settings" }.into(), why));
+            let confirmation = self.trial() * 2 * takes;
+            self.advise(&[baseline], least_of_all, confirmation);
+            let why = no_time_for_levers(time, least_of_all, takes, &kept, &out);
+            let what = if kept.is_empty() { ANY_LEVER } else { OTHER_SETTINGS };
+            self.record.refused.push((what.into(), why));
         }
         self.record.candidates = Some(kept);
+    }
+
+    // Keeps the time in which all stages have what they take, trials being as long as they were.
+    fn advise(&mut self, stages: &[Stage], levers: Duration, confirmation: Duration) {
+        let planned = self.trial();
+        let trial = stages.iter().find_map(|stage| trial_length(*stage)).unwrap_or(planned);
+        let longer = (trial.as_secs_f64() / planned.as_secs_f64().max(1e-9)).max(1.0);
+        let takes = Takes {
+            trial: planned.mul_f64(longer),
+            baseline: least_time(self.question, planned, self.whole).mul_f64(longer),
+            levers: levers.mul_f64(longer),
+            confirmation: confirmation.mul_f64(longer),
+        };
+        let settled = Proof::new(&self.record, stages).settles.and_then(|settles| settles.time);
+        let settled = settled.filter(|time| *time <= time::LONGEST).unwrap_or_default();
+        let enough = time::enough(takes, true).max(time::as_typed(settled));
+        let earlier = self.record.enough_time.map_or(Duration::ZERO, |time| time.0);
+        self.record.enough_time = Some(Span(enough.max(earlier)));
     }
 
     fn time_for_levers(
@@ -337,9 +364,8 @@ impl Proving<'_> {
             None => least_of(&experiment, here.machine, takes).unwrap_or(trial * 2 * takes),
         };
         if let Some(left) = time.filter(|left| *left < least && !dir.exists()) {
-            let would_do = time::with_confirmation(least, trial);
-            self.record.unconfirmed =
-                Some((name, no_time_to_confirm(left, least, takes, would_do)));
+            self.record.unconfirmed = Some((name, no_time_to_confirm(left, least, takes)));
+            self.advise(stages, Duration::ZERO, least);
             return None;
         }
         Some(Planned { name: format!("confirming '{name}'"), dir, experiment })
@@ -358,13 +384,11 @@ fn least_of(experiment: &Experiment, machine: &Machine, trials: u32) -> Option<D
     plan.ok().map(|plan| (plan.least_trial() * trials).max(plan.least_time()))
 }
 
-fn no_time_to_confirm(left: Duration, least: Duration, trials: u32, would_do: Duration) -> Reason {
+fn no_time_to_confirm(left: Duration, least: Duration, trials: u32) -> Reason {
     format!(
-        "{:.1} s of the time remain for it, and {trials} trials take at least {:.1} s; --time {}s \
-         would be enough",
+        "{:.1} s of the time remain for it, and {trials} trials take at least {:.1} s",
         left.as_secs_f64(),
-        least.as_secs_f64(),
-        would_do.as_secs_f64().ceil()
+        least.as_secs_f64()
     )
     .into()
 }
@@ -379,17 +403,14 @@ fn no_time_for_levers(
     trials: u32,
     kept: &[Candidate],
     out: &[Candidate],
-    would_do: Duration,
 ) -> Reason {
-    let fewer = if kept.len() + out.len() > 1 { ", or fewer --levers," } else { "" };
     let names: Vec<String> = out.iter().map(|one| format!("'{}'", one.arm.name)).collect();
     format!(
-        "{:.1} s of the time remain for levers, and {trials} trials with {} take at least {:.1} s; \
-         --time {}s{fewer} would be enough; left out: {}",
+        "{:.1} s of the time remain for levers, and {trials} trials with {} take at least {:.1} \
+         s{LEFT_OUT}{}",
         time.as_secs_f64(),
         settings(kept.len() + out.len()),
         least.as_secs_f64(),
-        would_do.as_secs_f64().ceil(),
         names.join(", ")
     )
     .into()

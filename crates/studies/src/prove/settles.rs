@@ -62,9 +62,9 @@ impl Settles {
     }
 }
 
-// From the start of a trial to that of the next: the median, since a run that was resumed has a gap
-// in it.
-fn trial_length(stage: Stage) -> Option<Duration> {
+/// From the start of a trial to that of the next: the median, since a run that was resumed has a
+/// gap in it.
+pub(super) fn trial_length(stage: Stage) -> Option<Duration> {
     let starts: Vec<u64> = stage
         .samples
         .chunk_by(|one, next| one.trial == next.trial)

@@ -29,6 +29,8 @@ pub const FIRST_LOOK_OF_RUNS: u32 = 4;
 /// The share of the permitted error that the end of a stage has.
 pub const LAST_LOOK: Share = Share(0.5);
 const MOST_TRIALS: u32 = 20_000;
+// Trials take longer than planned.
+const ALLOWANCE: f64 = 0.1;
 
 /// What a stage may take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,6 +89,40 @@ pub fn of_confirmation(left: Duration, last: bool) -> Duration {
 /// end, however long the baseline looks and the levers are tried.
 pub fn with_confirmation(least: Duration, trial: Duration) -> Duration {
     with_levers(least.div_f64(CONFIRMATION * (1.0 - LEVERS)).mul_f64(LEVERS), trial)
+}
+
+/// The longest time that is worth advising.
+pub const LONGEST: Duration = Duration::from_secs(3600);
+
+/// What the stages of a proof take at least, as far as it is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Takes {
+    /// A trial.
+    pub trial: Duration,
+    /// The control, and the baseline to its first look or to the look that would settle it.
+    pub baseline: Duration,
+    /// The levers; zero if they are not known yet.
+    pub levers: Duration,
+    /// A confirmation; zero if it is not known yet.
+    pub confirmation: Duration,
+}
+
+/// The time to advise: every stage of a proof has what it takes in it. All advice is this figure,
+/// so that following one piece of advice does not lead to the next.
+pub fn enough(takes: Takes, levers: bool) -> Duration {
+    let baseline = with_baseline(takes.baseline);
+    let all = match levers {
+        true => baseline
+            .max(with_levers(takes.levers, takes.trial))
+            .max(with_confirmation(takes.confirmation, takes.trial)),
+        false => takes.baseline,
+    };
+    as_typed(all.mul_f64(1.0 + ALLOWANCE))
+}
+
+/// Rounds up to tens of seconds, which a person would type.
+pub fn as_typed(time: Duration) -> Duration {
+    Duration::from_secs((time.as_secs_f64() / 10.0).ceil().max(1.0) as u64 * 10)
 }
 
 /// The least time that makes sense: the first look's trials, and the control before it.
@@ -213,6 +249,36 @@ mod tests {
             let left = left - of_levers(left) - trial;
             assert!(of_confirmation(left, false) + trial >= least, "{time:?}");
         }
+    }
+
+    #[test]
+    fn the_time_that_is_advised_holds_every_stage() {
+        let s = Duration::from_secs_f64;
+        for trial in [0.01, 0.21, 0.65, 8.4] {
+            for (levers, confirmation) in [(0.0, 0.0), (4.0, 2.0), (40.0, 16.0), (400.0, 16.0)] {
+                let takes = Takes {
+                    trial: s(trial),
+                    baseline: s(trial * 7.5),
+                    levers: s(trial * levers),
+                    confirmation: s(trial * confirmation),
+                };
+                let time = enough(takes, true);
+                assert_eq!(time.as_secs() % 10, 0, "{time:?}");
+                let part = of_baseline(time, takes.trial, true);
+                assert!(part < time && part >= takes.baseline, "{time:?}");
+                // Each stage ends with the trial that it has begun.
+                let left = time - part - takes.trial;
+                let all = for_levers(left, takes.levers, takes.levers, takes.confirmation);
+                assert!(all >= takes.levers, "{time:?}: {all:?}");
+                let left = left - of_levers(left).max(takes.levers);
+                assert!(of_confirmation(left, false) + takes.trial >= takes.confirmation);
+                // Whoever follows the advice gets no other.
+                let without = Takes { levers: Duration::ZERO, ..takes };
+                assert!(enough(without, true) <= time);
+            }
+        }
+        let alone = Takes { trial: s(2.0), baseline: s(15.0), ..Takes::default() };
+        assert_eq!(enough(alone, false), s(20.0), "no lever can be tried here");
     }
 
     #[test]
