@@ -224,7 +224,8 @@ impl Study for Surveying<'_> {
 fn probed(here: &Here, depth: Depth) -> Result<Probes, StudyError> {
     let (ended, probes) = mpsc::channel();
     let machine = here.machine.clone();
-    std::thread::spawn(move || ended.send(probes::probe(&machine, depth)));
+    // Nobody waits for it after Ctrl-C.
+    std::thread::spawn(move || drop(ended.send(probes::probe(&machine, depth))));
     loop {
         match probes.recv_timeout(LOOK) {
             Ok(probes) => return Ok(probes),
