@@ -46,9 +46,9 @@ pub fn time(time: Duration) -> String {
 /// How long it takes. A window ends when a service has answered what it was asked, and the first
 /// questions are asked before time is counted: no limit holds then.
 pub fn within(plan: &Plan, limit: Duration) -> String {
-    let tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
+    let mut tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
     let limit = time(limit);
-    match tasks.map(Task::asks_a_service).any(|asks| asks) {
+    match tasks.any(Task::asks_a_service) {
         true => format!("about {limit}, and longer if responses are late"),
         false => format!("at most {limit}"),
     }
