@@ -326,81 +326,80 @@ fn commands_that_fail_say_which_and_what_they_said() {
     }
 }
 
+const REFUSED: &[(&[&str], &str)] = &[
+    (
+        &["./nope", "true"],
+        "'./nope': No such file or directory (os error 2); correct the name or the path",
+    ),
+    (
+        &["./text", "true"],
+        "starting './text': Permission denied (os error 13); name an executable file",
+    ),
+    (
+        &["nope-there-is-none 1", "true"],
+        "nope-there-is-none: not found; correct the name or the path",
+    ),
+    (&["true", "--budget", "2%"], "--budget: a single command has nothing to compare with"),
+    (&["true", "--same-output"], "--same-output: a single command has nothing to compare with"),
+    (&["true", "--progress", "lines"], "a single command has nothing to compare with"),
+    (
+        &["--parameter", "n=1,2", "sleep 0.0{m}"],
+        "the parameter 'n' is in no command, and {m} has no values",
+    ),
+    (&["--parameter", "n=1,2", "sleep 0.0{n}{other}"], "there is no parameter 'other'"),
+    (
+        &["--parameter", "n=1,2", "true {n}", "--prepare", "echo {other}"],
+        "there is no parameter 'other'",
+    ),
+    (&["--a", "true"], "--b is missing"),
+    (&["--b", "true"], "--a is missing"),
+    (&["--b", "true", "true"], "cannot be"),
+    (&["true", ""], "a command is empty"),
+    (&["true", "sleep 'x", "-N"], "has a quote that is not closed"),
+    (&["true", "true", "--budget", "0.02"], "--budget: '0.02' is not a share"),
+    (&["true", "true", "--time", "soon"], "--time: 'soon' is not a duration"),
+    (&["true", "true", "--confidence", "100%"], "--confidence must be above 0%"),
+    (&["true", "true", "--margin", "0%"], "--margin must be above 0%"),
+    (&["true", "true", "--runs", "0"], "0 runs measure nothing"),
+    (&["true", "true", "-m", "9", "-M", "8"], "--min-runs 9 is more than --max-runs 8"),
+    (&["true", "true", "--parameter", "x"], "--parameter: 'x' is not of the form"),
+    (&["true", "true", "--parameter", "x=1,2"], "the parameter 'x' is in no command"),
+    (
+        &["true {threds}", "true {threads}", "-L", "threads", "1,2"],
+        "no parameter 'threds'; did you mean 'threads'?",
+    ),
+    (&["true {x}", "true", "-P", "x", "2", "1"], "must rise"),
+    (&["true {x}", "true", "-L", "x", "1,1"], "the second time as number 2: give it once"),
+    (&["true {x}", "true", "-L", "x", "1,2", "-L", "x", "3"], "'x' is given twice"),
+    (&["true", "true", "--output", "nowhere"], "is not null, pipe, inherit or a file"),
+    (
+        &["true", "true", "--input", "absent"],
+        "--input: absent cannot be read: No such file or directory (os error 2); name a file",
+    ),
+    (&["true", "true", "-S", "absent-shell"], "starting 'absent-shell'"),
+    (
+        &["./absent-{n}", "true"],
+        "if {n} is a parameter, give its values: --parameter n=VALUE,VALUE",
+    ),
+    (&["true", "true", "--ignore-failure=x"], "is not a list of exit codes"),
+    (&["true", "true", "--dir", "absent"], "--dir: absent is not a folder"),
+    (&["true", "true", "--out", "file"], "file is a file"),
+    (&["true", "true", "--export-json", "absent/x.json"], "absent/x.json cannot be written"),
+    (&["./x", "--setup", "build {v}", "-L", "v", "1,2"], "switch with --prepare"),
+    (&["sleep 2", "sleep 2", "--time", "3s"], "a figure needs at least 4"),
+    (&["true", "true", "--time", "0s"], "--time must be above 0"),
+    (&["true", "--runs", "4", "--warmup", "1000000", "--time", "1s"], "give --time"),
+    (&["true", "true", "--runs", "-3"], "'-3' cannot be used"),
+    (&["true", "--json", "--show-output"], "--json: the output of commands would be mixed with it"),
+    (&["true", "--export-csv", "x", "--export-json", "x"], "x is named for two exports"),
+];
+
 #[test]
 fn what_makes_no_sense_is_refused_in_a_sentence() {
     let folder = Folder::new();
     fs::write(folder.path().join("text"), "not executable").unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
-    for (args, part) in [
-        (
-            &["./nope", "true"][..],
-            "'./nope': No such file or directory (os error 2); correct the name or the path",
-        ),
-        (
-            &["./text", "true"],
-            "starting './text': Permission denied (os error 13); name an executable file",
-        ),
-        (
-            &["nope-there-is-none 1", "true"],
-            "nope-there-is-none: not found; correct the name or the path",
-        ),
-        (&["true", "--budget", "2%"], "--budget: a single command has nothing to compare with"),
-        (&["true", "--same-output"], "--same-output: a single command has nothing to compare with"),
-        (&["true", "--progress", "lines"], "a single command has nothing to compare with"),
-        (
-            &["--parameter", "n=1,2", "sleep 0.0{m}"],
-            "the parameter 'n' is in no command, and {m} has no values",
-        ),
-        (&["--parameter", "n=1,2", "sleep 0.0{n}{other}"], "there is no parameter 'other'"),
-        (
-            &["--parameter", "n=1,2", "true {n}", "--prepare", "echo {other}"],
-            "there is no parameter 'other'",
-        ),
-        (&["--a", "true"], "--b is missing"),
-        (&["--b", "true"], "--a is missing"),
-        (&["--b", "true", "true"], "cannot be"),
-        (&["true", ""], "a command is empty"),
-        (&["true", "sleep 'x", "-N"], "has a quote that is not closed"),
-        (&["true", "true", "--budget", "0.02"], "--budget: '0.02' is not a share"),
-        (&["true", "true", "--time", "soon"], "--time: 'soon' is not a duration"),
-        (&["true", "true", "--confidence", "100%"], "--confidence must be above 0%"),
-        (&["true", "true", "--margin", "0%"], "--margin must be above 0%"),
-        (&["true", "true", "--runs", "0"], "0 runs measure nothing"),
-        (&["true", "true", "-m", "9", "-M", "8"], "--min-runs 9 is more than --max-runs 8"),
-        (&["true", "true", "--parameter", "x"], "--parameter: 'x' is not of the form"),
-        (&["true", "true", "--parameter", "x=1,2"], "the parameter 'x' is in no command"),
-        (
-            &["true {threds}", "true {threads}", "-L", "threads", "1,2"],
-            "no parameter 'threds'; did you mean 'threads'?",
-        ),
-        (&["true {x}", "true", "-P", "x", "2", "1"], "must rise"),
-        (&["true {x}", "true", "-L", "x", "1,1"], "the second time as number 2: give it once"),
-        (&["true {x}", "true", "-L", "x", "1,2", "-L", "x", "3"], "'x' is given twice"),
-        (&["true", "true", "--output", "nowhere"], "is not null, pipe, inherit or a file"),
-        (
-            &["true", "true", "--input", "absent"],
-            "--input: absent cannot be read: No such file or directory (os error 2); name a file",
-        ),
-        (&["true", "true", "-S", "absent-shell"], "starting 'absent-shell'"),
-        (
-            &["./absent-{n}", "true"],
-            "if {n} is a parameter, give its values: --parameter n=VALUE,VALUE",
-        ),
-        (&["true", "true", "--ignore-failure=x"], "is not a list of exit codes"),
-        (&["true", "true", "--dir", "absent"], "--dir: absent is not a folder"),
-        (&["true", "true", "--out", "file"], "file is a file"),
-        (&["true", "true", "--export-json", "absent/x.json"], "absent/x.json cannot be written"),
-        (&["./x", "--setup", "build {v}", "-L", "v", "1,2"], "switch with --prepare"),
-        (&["sleep 2", "sleep 2", "--time", "3s"], "a figure needs at least 4"),
-        (&["true", "true", "--time", "0s"], "--time must be above 0"),
-        (&["true", "--runs", "4", "--warmup", "1000000", "--time", "1s"], "give --time"),
-        (&["true", "true", "--runs", "-3"], "'-3' cannot be used"),
-        (
-            &["true", "--json", "--show-output"],
-            "--json: the output of commands would be mixed with it",
-        ),
-        (&["true", "--export-csv", "x", "--export-json", "x"], "x is named for two exports"),
-    ] {
+    for (args, part) in REFUSED {
         let ran = versus(&folder, args);
         assert_eq!((ran.code(), ran.stdout.as_str()), (Some(2), ""), "{args:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(part), "{args:?}: {}", ran.stderr);
