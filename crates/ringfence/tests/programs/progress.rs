@@ -106,7 +106,7 @@ fn a_run_without_its_figure_is_named_with_its_last_line() {
              ([0-9.]+)' }}"
         );
         let output = run(&folder, "", &victim);
-        assert_eq!(output.code(), Some(1), "{}", output.stderr);
+        assert_eq!(output.code(), Some(2), "{}", output.stderr);
         assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
         parts
             .iter()
