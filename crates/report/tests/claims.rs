@@ -1,14 +1,17 @@
 //! The shipped ledger, and verdicts of made evidence with known effects.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
-use ringfence_report::claims::markdown;
-use ringfence_studies::claims::{Basis, Evidence, Ledger, Machine, Verdict, judge};
+use ringfence_report::Style;
+use ringfence_report::claims::{markdown, text};
+use ringfence_studies::claims::{Basis, Evidence, Judged, Ledger, Machine, Verdict, judge};
 use ringfence_studies::reproduce::{self as reproduce, find_case};
 
 fn plan(experiment: &str) -> Plan {
@@ -167,12 +170,11 @@ fn without_figures_there_is_a_reason() {
         (Verdict::NotRun(why.into()), Basis::Nothing)
     );
     let table = judge(&Ledger::shipped(), &reproduce::published(), Vec::new());
-    assert!(
-        table
-            .claims
-            .iter()
-            .all(|judged| matches!(&judged.verdict, Verdict::NotRun(why) if !why.is_empty()))
-    );
+    let has_reason = |judged: &Judged| {
+        let is_explored = judged.basis == Basis::Explored;
+        is_explored || matches!(&judged.verdict, Verdict::NotRun(why) if !why.is_empty())
+    };
+    assert!(table.claims.iter().all(has_reason));
     // What was published says of itself what it claims.
     let of = |id: &str| table.claims.iter().find(|judged| judged.claim.id == id).unwrap();
     assert_eq!(of("002-clflush-three-and-a-half-times").published, Some(Verdict::Holds));
@@ -230,9 +232,36 @@ fn the_page_tells_simulated_from_measured() {
         evidence(ORDERING, "real", false, ordered(true)),
     ];
     let page = markdown(&judge(&Ledger::shipped(), &reproduce::published(), all));
-    assert!(page.contains("| simulated: `described` | measured: `real` |"), "{page}");
-    assert!(page.contains("| `described` | described | simulated |"));
-    assert!(page.contains("**Holds**; by the published figures it holds."));
+    assert!(page.contains("| `described` | described | simulated |"), "{page}");
+    assert!(page.contains("- **Holds**; by the published figures it holds: "), "{page}");
+}
+
+// Who follows it loses data, so that it is said first.
+#[test]
+fn what_the_crash_checker_refutes_is_a_headline() {
+    let table = judge(&Ledger::shipped(), &reproduce::published(), Vec::new());
+    let refuted = "The crash checker refutes: The flag in the same line may be stored by a \
+                   non-temporal store.";
+    let text = text(&table, None, &Style::plain(10_000));
+    assert!(text.lines().next().unwrap().contains(refuted), "{text}");
+    assert!(markdown(&table).contains(&format!("**{refuted}**")));
+    let judged = |id: &str| table.claims.iter().find(|judged| judged.claim.id == id).unwrap();
+    let refuted = judged("004-same-line-flag-by-nt");
+    assert_eq!((&refuted.verdict, refuted.basis), (&Verdict::DoesNot, Basis::Explored));
+    assert_eq!(judged("004-checksum-survives").verdict, Verdict::Holds);
+}
+
+#[test]
+fn tests_of_the_crash_checker_that_the_ledger_names_are_there() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let ledger = Ledger::shipped();
+    let explored: Vec<_> = ledger.claims.iter().filter_map(|one| one.explored.as_ref()).collect();
+    assert!(!explored.is_empty());
+    for one in explored {
+        let (file, name) = one.test.split_once("::").unwrap();
+        let text = fs::read_to_string(workspace.join(file)).unwrap();
+        assert!(text.contains(&format!("#[test]\nfn {name}() {{")), "{}", one.test);
+    }
 }
 
 #[test]
@@ -247,8 +276,8 @@ fn a_ledger_that_is_not_whole_is_refused() {
     };
     let untested = "untested = 'because'\n";
     for (text, part) in [
-        (format!("{head}{claim}"), "give it tests, or a reason"),
-        (format!("{head}{claim}{}{untested}", test(ORDERING)), "give it tests, or a reason"),
+        (format!("{head}{claim}"), "give it tests, or 'explored'"),
+        (format!("{head}{claim}{}{untested}", test(ORDERING)), "give it tests, or 'explored'"),
         (format!("{head}{claim}{}", test("none-such")), "there is no experiment 'none-such'"),
         (format!("{head}{claim}{untested}{claim}{untested}"), "two claims have this id"),
         (

@@ -1,38 +1,42 @@
-//! The ledger as a page of the documentation.
+//! The ledger as a page of the documentation: a verdict on each claim. The figures are on the page
+//! in HTML.
 
 use std::fmt::Write;
 
 use ringfence_analysis::estimate::Interval;
 
-use ringfence_studies::claims::{Basis, Judged, Outcome, Table, Tested, Verdict};
+use ringfence_studies::claims::{Basis, Judged, Outcome, Table, Verdict};
+
+use crate::claims::text::refuted;
 
 /// The page.
 pub fn markdown(table: &Table) -> String {
     let mut out = String::from(
         "# Published claims\n\n\
-         Every claim, hypothesis and question of the documents that Ringfence began with, what \
-         tests it, and what came out. \
-         `ringfence claims --markdown docs/evidence/claims.md` writes this page\n\
+         Every claim, hypothesis and question of the documents that Ringfence began with, and what \
+         came out. \
+         `ringfence notes claims --markdown docs/evidence/claims.md` writes this page\n\
          from [the ledger](../../experiments/claims/claims.toml) and the datasets in `results/`, \
-         which `ringfence contribute` packs. \
-         No verdict is written by hand. Figures are the time of a case\n\
-         over that of another; 1.05 is 5 % longer. *Simulated* figures are of described machines, \
-         and say what [the simulator](../reference/simulator.md) makes of them, \
-         not what a machine did.\n\n\
-         A verdict rests on measured figures where there are any, and otherwise says that it is \
-         simulated. \
+         which `ringfence notes contribute` packs. \
+         `ringfence notes claims --html claims.html`\n\
+         writes all figures with their intervals; the workflow in `.github` keeps that page of \
+         each change.\n\n\
+         *Simulated* verdicts are about described machines, and say what \
+         [the simulator](../reference/simulator.md) makes of them, not what a machine did.\n\
+         Verdicts of the crash checker are those of the test that is named; it explores every \
+         state that a crash can leave by the rules of the manuals.\n\
+         The others follow from figures: from measured ones where there are any. \
          Where machines contradict each other, it is undecided. What was measured on DRAM in\n\
-         place of persistent memory is printed next to it, and does not count.\n\n",
+         place of persistent memory does not count.\n\n",
     );
     machines(&mut out, table);
     summary(&mut out, table);
     for document in &table.ledger.documents {
         let _ = write!(out, "## {}\n\n", document.title);
-        let own: Vec<&Judged> =
-            table.claims.iter().filter(|judged| judged.claim.is_of(document)).collect();
-        for judged in own {
-            claim(&mut out, table, judged);
+        for judged in table.claims.iter().filter(|judged| judged.claim.is_of(document)) {
+            claim(&mut out, judged);
         }
+        out.push('\n');
     }
     out.truncate(out.trim_end().len());
     out + "\n"
@@ -61,7 +65,14 @@ fn machines(out: &mut String, table: &Table) {
 }
 
 fn summary(out: &mut String, table: &Table) {
-    out.push_str("## Verdicts\n\n| verdict | measured | simulated alone |\n|---|---|---|\n");
+    out.push_str("## Verdicts\n\n");
+    let refuted = refuted(table);
+    if !refuted.is_empty() {
+        let _ = write!(out, "**{}**\n\n", escaped(refuted.trim()));
+    }
+    out.push_str(
+        "| verdict | measured | simulated alone | by the crash checker |\n|---|---|---|---|\n",
+    );
     let count = |wanted: &str, basis: Basis| {
         table
             .claims
@@ -71,9 +82,9 @@ fn summary(out: &mut String, table: &Table) {
     };
     for verdict in [Verdict::Holds, Verdict::DoesNot, Verdict::Undecided].map(|one| in_words(&one))
     {
-        let (measured, simulated) =
-            (count(&verdict, Basis::Measured), count(&verdict, Basis::Simulated));
-        let _ = writeln!(out, "| {verdict} | {measured} | {simulated} |");
+        let [measured, simulated, explored] = [Basis::Measured, Basis::Simulated, Basis::Explored]
+            .map(|basis| count(&verdict, basis));
+        let _ = writeln!(out, "| {verdict} | {measured} | {simulated} | {explored} |");
     }
     let none = table.claims.iter().filter(|judged| judged.basis == Basis::Nothing);
     let (untested, unrun): (Vec<&Judged>, Vec<&Judged>) =
@@ -87,83 +98,32 @@ fn summary(out: &mut String, table: &Table) {
     );
 }
 
-fn claim(out: &mut String, table: &Table, judged: &Judged) {
+fn claim(out: &mut String, judged: &Judged) {
     let claim = &judged.claim;
-    let _ = write!(out, "### {}\n\n", claim.id);
-    let _ = write!(out, "{} ({}; {})\n\n", escaped(&claim.says), claim.kind, escaped(&claim.place));
-    let simulated = if judged.basis == Basis::Simulated { " (simulated)" } else { "" };
-    let _ = write!(out, "**{}**{simulated}", capital(&escaped(&in_words(&judged.verdict))));
-    if let Some(published) = &judged.published {
-        let _ = write!(out, "; by the published figures it {}", of_published(published));
-    }
-    out.push_str(".\n\n");
-    if claim.tests.is_empty() {
-        return;
-    }
-    out.push_str("| comparison | expected | published |");
-    for machine in &table.machines {
-        let how = if machine.simulated { "simulated" } else { "measured" };
-        let _ = write!(out, " {how}: `{}` |", machine.name);
-    }
-    out.push_str("\n|---|---|---|");
-    out.push_str(&"---|".repeat(table.machines.len()));
-    out.push('\n');
-    for tested in &judged.tests {
-        row(out, tested);
-    }
-    let names: Vec<String> = claim
-        .experiments()
-        .iter()
-        .map(|name| format!("[{name}](../../experiments/{name}.toml)"))
-        .collect();
-    let _ = write!(out, "\nTested by {}.\n\n", names.join(", "));
-}
-
-fn row(out: &mut String, tested: &Tested) {
-    let test = &tested.test;
-    let labels: Vec<&str> = [&test.case, &test.against]
-        .into_iter()
-        .chain(test.than.iter().flatten())
-        .map(String::as_str)
-        .collect();
-    let comparison = escaped(&comparison(&labels));
-    let published = match &tested.published[..] {
-        [] => "no figure".to_owned(),
-        figures => {
-            figures.iter().map(|figure| format!("{figure:.3}")).collect::<Vec<_>>().join(", ")
-        }
+    let (verdict, mut why) = match &judged.verdict {
+        Verdict::NotRun(why) => ("not run".to_owned(), format!(" Reason: {}.", escaped(why))),
+        verdict => (in_words(verdict), String::new()),
     };
-    let _ = write!(out, "| {comparison} | {} | {published} |", test.expect);
-    for outcome in &tested.by_machine {
-        let _ = write!(out, " {} |", escaped(&words(outcome)));
-    }
-    out.push('\n');
-}
-
-// Two cases, or two pairs of them. Parameters that all cases with parameters share come last.
-fn comparison(labels: &[&str]) -> String {
-    let parts: Vec<Vec<&str>> = labels.iter().map(|label| label.split("; ").collect()).collect();
-    let with: Vec<&[&str]> =
-        parts.iter().map(|parts| &parts[1..]).filter(|p| !p.is_empty()).collect();
-    let is_shared = |part: &&str| with.len() > 1 && with.iter().all(|one| one.contains(part));
-    let shared: Vec<&str> = with
-        .first()
-        .map_or(Vec::new(), |first| first.iter().copied().filter(|part| is_shared(part)).collect());
-    let own: Vec<String> = parts
-        .iter()
-        .map(|parts| {
-            let rest = parts[1..].iter().copied().filter(|part| !is_shared(part));
-            std::iter::once(parts[0]).chain(rest).collect::<Vec<_>>().join("; ")
-        })
-        .collect();
-    let mut text = match &own[..] {
-        [case, against, of, than] => format!("({case} / {against}) / ({of} / {than})"),
-        own => own.join(" / "),
+    let basis = match judged.basis {
+        Basis::Simulated => ", simulated",
+        Basis::Explored => ", by the crash checker",
+        Basis::Measured | Basis::Nothing => "",
     };
-    if !shared.is_empty() {
-        text += &format!("; with {}", shared.join(", "));
+    if let Some(explored) = &claim.explored {
+        why = format!(" {} (`{}`).", capital(&escaped(&explored.shows)), explored.test);
     }
-    text
+    let published = match &judged.published {
+        Some(published) => format!("; by the published figures it {}", of_published(published)),
+        None => String::new(),
+    };
+    let _ = writeln!(
+        out,
+        "- **{}**{basis}{published}: {} ({}; {}){why}",
+        capital(&verdict),
+        escaped(&claim.says),
+        claim.kind,
+        escaped(&claim.place)
+    );
 }
 
 /// A verdict alone in words.
@@ -216,20 +176,4 @@ fn escaped(text: &str) -> String {
         .replace('<', "&lt;")
         .replace('*', "\\*")
         .replace('_', "\\_")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::comparison;
-
-    #[test]
-    fn shared_parameters_come_last() {
-        let on = "writer.target=dram";
-        let (clwb, clflush) = (format!("write; by=clwb; {on}"), format!("write; by=clflush; {on}"));
-        assert_eq!(comparison(&[&clwb, "alone"]), "write; by=clwb; writer.target=dram / alone");
-        assert_eq!(
-            comparison(&[&clwb, "alone", &clflush, "alone"]),
-            "(write; by=clwb / alone) / (write; by=clflush / alone); with writer.target=dram"
-        );
-    }
 }

@@ -72,8 +72,13 @@ fn figures(table: &Table, judged: &Judged) -> maud::Markup {
     let row = |tested: &Tested| {
         let published: Vec<String> =
             tested.published.iter().map(|figure| format!("{figure:.3}")).collect();
+        let labels: Vec<&str> = [&tested.test.case, &tested.test.against]
+            .into_iter()
+            .chain(tested.test.than.iter().flatten())
+            .map(String::as_str)
+            .collect();
         let mut cells = vec![
-            format!("{} / {}", tested.test.case, tested.test.against),
+            comparison(&labels),
             tested.test.expect.to_string(),
             if published.is_empty() { "no figure".into() } else { published.join(", ") },
         ];
@@ -82,4 +87,46 @@ fn figures(table: &Table, judged: &Judged) -> maud::Markup {
     };
     let rows: Vec<Vec<String>> = judged.tests.iter().map(row).collect();
     rows_of(&judged.claim.says, &heads, &rows)
+}
+
+// Two cases, or two pairs of them. Parameters that all cases with parameters share come last.
+fn comparison(labels: &[&str]) -> String {
+    let parts: Vec<Vec<&str>> = labels.iter().map(|label| label.split("; ").collect()).collect();
+    let with: Vec<&[&str]> =
+        parts.iter().map(|parts| &parts[1..]).filter(|p| !p.is_empty()).collect();
+    let is_shared = |part: &&str| with.len() > 1 && with.iter().all(|one| one.contains(part));
+    let shared: Vec<&str> = with
+        .first()
+        .map_or(Vec::new(), |first| first.iter().copied().filter(|part| is_shared(part)).collect());
+    let own: Vec<String> = parts
+        .iter()
+        .map(|parts| {
+            let rest = parts[1..].iter().copied().filter(|part| !is_shared(part));
+            std::iter::once(parts[0]).chain(rest).collect::<Vec<_>>().join("; ")
+        })
+        .collect();
+    let mut text = match &own[..] {
+        [case, against, of, than] => format!("({case} / {against}) / ({of} / {than})"),
+        own => own.join(" / "),
+    };
+    if !shared.is_empty() {
+        text += &format!("; with {}", shared.join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::comparison;
+
+    #[test]
+    fn shared_parameters_come_last() {
+        let on = "writer.target=dram";
+        let (clwb, clflush) = (format!("write; by=clwb; {on}"), format!("write; by=clflush; {on}"));
+        assert_eq!(comparison(&[&clwb, "alone"]), "write; by=clwb; writer.target=dram / alone");
+        assert_eq!(
+            comparison(&[&clwb, "alone", &clflush, "alone"]),
+            "(write; by=clwb / alone) / (write; by=clflush / alone); with writer.target=dram"
+        );
+    }
 }

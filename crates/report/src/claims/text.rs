@@ -97,7 +97,7 @@ fn claims_of(out: &mut String, table: &Table, document: &Document, style: &Style
 }
 
 fn in_a_word(table: &Table, judged: &Judged) -> &'static str {
-    let verdict = match table.has_no_results() {
+    let verdict = match table.has_no_results() && judged.basis != Basis::Explored {
         true => judged.published.as_ref(),
         false => Some(&judged.verdict),
     };
@@ -117,30 +117,40 @@ fn brief_summary(table: &Table) -> String {
     if table.has_no_results() {
         return format!(
             "There are no results here to judge claims by (--results DIR names others). By the \
-             published figures, of {} claims {} hold and {} do not.",
+             published figures and the crash checker, of {} claims {} hold and {} do not.{}",
             table.claims.len(),
             count("holds"),
-            count("does not hold")
+            count("does not hold"),
+            refuted(table)
         );
     }
-    let measured = table.claims.iter().filter(|judged| judged.basis == Basis::Measured).count();
-    let basis = match measured {
-        0 => "all simulated, none measured".to_string(),
-        some => format!("{some} by measurement, the others simulated"),
-    };
+    let by = |basis: Basis| table.claims.iter().filter(|judged| judged.basis == basis).count();
     format!(
-        "Of {} claims {} hold, {} do not and {} are undecided ({basis}); {} were not run.",
+        "Of {} claims {} hold, {} do not and {} are undecided ({} measured, {} simulated, {} by \
+         the crash checker); {} were not run.{}",
         table.claims.len(),
         count("holds"),
         count("does not hold"),
         count("undecided"),
-        count("not run")
+        by(Basis::Measured),
+        by(Basis::Simulated),
+        by(Basis::Explored),
+        count("not run"),
+        refuted(table)
     )
+}
+
+/// What a crash would refute: who follows it loses data.
+pub(crate) fn refuted(table: &Table) -> String {
+    let is_refuted =
+        |judged: &&Judged| judged.basis == Basis::Explored && judged.verdict == Verdict::DoesNot;
+    let sentence = |judged: &Judged| format!(" The crash checker refutes: {}", judged.claim.says);
+    table.claims.iter().filter(is_refuted).map(sentence).collect()
 }
 
 /// The verdict on a claim in words: what it rests on, and what the published figures say.
 pub(crate) fn verdict(table: &Table, judged: &Judged) -> String {
-    if table.has_no_results() && judged.claim.untested.is_none() {
+    if table.has_no_results() && !judged.tests.is_empty() {
         return match &judged.published {
             Some(Verdict::Holds) => "holds by the published figures".into(),
             Some(Verdict::DoesNot) => "does not hold by the published figures".into(),
@@ -149,6 +159,7 @@ pub(crate) fn verdict(table: &Table, judged: &Judged) -> String {
     }
     let basis = match judged.basis {
         Basis::Simulated => " (simulated)",
+        Basis::Explored => " (by the crash checker)",
         Basis::Measured | Basis::Nothing => "",
     };
     let published = match &judged.published {
@@ -189,11 +200,12 @@ pub fn summary(table: &Table) -> String {
         )
     };
     format!(
-        "Of {} claims, by what was measured {}; by what was simulated alone {}; {} were not run. \
-         Datasets in results/: {}.",
+        "Of {} claims, by what was measured {}; by what was simulated alone {}; by the crash \
+         checker {}; {} were not run. Datasets in results/: {}.",
         table.claims.len(),
         decided(Basis::Measured),
         decided(Basis::Simulated),
+        decided(Basis::Explored),
         count(&|judged| judged.basis == Basis::Nothing),
         table.datasets
     )

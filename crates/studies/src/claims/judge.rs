@@ -59,6 +59,8 @@ pub enum Basis {
     Measured,
     /// Figures of described machines alone.
     Simulated,
+    /// Every state that a crash can leave, by the rules of the manuals.
+    Explored,
     /// Nothing.
     Nothing,
 }
@@ -130,6 +132,18 @@ struct Known<'a> {
 impl Known<'_> {
     fn judge(&self, claim: &Claim) -> Judged {
         let tests: Vec<Tested> = claim.tests.iter().map(|test| self.test(claim, test)).collect();
+        if let Some(explored) = &claim.explored {
+            let verdict = if explored.holds { Verdict::Holds } else { Verdict::DoesNot };
+            let why = "it shows only in what a crash leaves, which figures do not tell";
+            return Judged {
+                claim: claim.clone(),
+                verdict,
+                basis: Basis::Explored,
+                published: None,
+                by_machine: vec![Verdict::NotRun(why.into()); self.machines.len()],
+                tests,
+            };
+        }
         let on = |place: usize| match &claim.untested {
             Some(why) => Verdict::NotRun(why.clone()),
             None => {

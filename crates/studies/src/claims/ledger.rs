@@ -47,7 +47,9 @@ pub struct Claim {
     /// What tests it; all must come out.
     #[serde(default, rename = "test")]
     pub tests: Vec<Test>,
-    /// Why nothing does.
+    /// What the crash checker found of it, where only a crash would show it.
+    pub explored: Option<Explored>,
+    /// Why nothing tests it.
     pub untested: Option<Reason>,
     /// The machines that it is about, where that is not all: a part of the name, or of what
     /// identifies the processor.
@@ -65,6 +67,19 @@ pub enum Kind {
     Hypothesis,
     /// Asked.
     Question,
+}
+
+/// What the crash checker found, exploring every state that a crash can leave by the rules of the
+/// manuals.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explored {
+    /// Whether it holds.
+    pub holds: bool,
+    /// The test that shows it, which fails once it is otherwise: `FILE::NAME`.
+    pub test: String,
+    /// What it shows, in a sentence's part.
+    pub shows: String,
 }
 
 /// A comparison within an experiment, and what it must come to.
@@ -126,8 +141,8 @@ impl Ledger {
     ///
     /// # Errors
     /// One sentence: what is no TOML or has an unknown key, a claim of no document, two of one id,
-    /// one that has neither tests nor a reason, or both, and tests of experiments that are not
-    /// shipped.
+    /// one that has not exactly one of tests, what was explored and a reason, and tests of
+    /// experiments that are not shipped.
     pub fn parse(text: &str) -> Result<Self, String> {
         let ledger: Self =
             toml::from_str(text).map_err(|error| error.to_string().trim().replace('\n', ", "))?;
@@ -142,8 +157,12 @@ impl Ledger {
                 return refuse("two claims have this id".into());
             }
             let told = claim.untested.as_ref().is_some_and(|why| !why.trim().is_empty());
-            if claim.tests.is_empty() != told {
-                return refuse("give it tests, or a reason in 'untested' why it has none".into());
+            let given = [!claim.tests.is_empty(), claim.explored.is_some(), told];
+            if given.into_iter().filter(|given| *given).count() != 1 {
+                return refuse(
+                    "give it tests, or 'explored', or a reason in 'untested' why it has none"
+                        .into(),
+                );
             }
             let known =
                 |test: &&Test| experiments.iter().any(|known| known.name == test.experiment);

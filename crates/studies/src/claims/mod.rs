@@ -3,8 +3,8 @@
 //! A [`Ledger`] says what was claimed, where, and which cases of which experiment test it.
 //! [`Evidence`] is a dataset of one such experiment, from a machine or a simulation of one.
 //! [`judge`] makes a [`Table`] of both: for each claim what was published, what was simulated and
-//! what was measured, and a verdict. No verdict is written down anywhere: each follows from
-//! figures, and where there is none, it says why.
+//! what was measured, and a verdict. Each follows from figures, or from what a test of the crash
+//! checker shows, which the ledger names; where there is neither, it says why.
 //!
 //! [`clean`] takes out of a dataset whatever names a host, a person or a folder, so that it can be
 //! kept where all can see it.
@@ -22,4 +22,4 @@ mod ledger;
 pub use evidence::{Evidence, Machine};
 pub use expect::{Expect, Verdict};
 pub use judge::{Basis, Figure, Judged, Outcome, Table, Tested, judge};
-pub use ledger::{Claim, Document, Kind, Ledger, Test};
+pub use ledger::{Claim, Document, Explored, Kind, Ledger, Test};
