@@ -7,7 +7,7 @@ use maud::html;
 use ringfence_studies::claims::{Document, Judged, Table, Tested};
 
 use crate::claims::markdown::words;
-use crate::claims::text::{summary, verdict};
+use crate::claims::text::{brief_summary, verdict};
 
 /// Every claim with its verdict and figures, document by document.
 pub fn page(table: &Table) -> Page {
@@ -46,14 +46,15 @@ pub fn page(table: &Table) -> Page {
         subtitle: "claims of the documents that Ringfence began with".into(),
         answer: Answer {
             question: "Which claims hold?".into(),
-            headline: summary(table),
+            headline: brief_summary(table),
             sentences: machines,
             layout: Layout::Stacked,
             ..Answer::default()
         },
         groups: table.ledger.documents.iter().map(of_document).collect(),
         footer: Vec::new(),
-        simulated: table.machines.iter().any(|machine| machine.simulated),
+        simulated: !table.machines.is_empty()
+            && table.machines.iter().all(|machine| machine.simulated),
     }
 }
 

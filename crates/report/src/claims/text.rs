@@ -110,7 +110,7 @@ fn in_a_word(table: &Table, judged: &Judged) -> &'static str {
     }
 }
 
-fn brief_summary(table: &Table) -> String {
+pub(crate) fn brief_summary(table: &Table) -> String {
     let count = |words: &str| {
         table.claims.iter().filter(|judged| in_a_word(table, judged) == words).count()
     };
