@@ -14,7 +14,7 @@ cat > $1.toml <<END
 schema = 2
 name = "$1"
 metric = "writer"
-measure = { looks = [4], rounds = 1, window = "400ms", probe = "0ms" }
+measure = { looks = [4], rounds = 1, window = "1s", probe = "0ms" }
 [[role]]
 name = "writer"
 [role.task]
@@ -38,6 +38,8 @@ baseline = "free"
 $2
 END
 }
+# Few programs, each for all files: what stands for a second is to be seen where processors are
+# emulated.
 look() {
     for group in /sys/fs/cgroup/ringfence-*; do
         for file in io.bfq.weight io.weight memory.high; do
@@ -50,15 +52,7 @@ look() {
 }
 run() {
     name=$1 && shift && echo "== $name"
-    # Mostly by one program for all files: what stands for a moment is to be seen where processors
-    # are emulated.
-    while :; do
-        for one in 1 2 3 4 5 6 7 8; do
-            grep . $settings
-            sleep 0.02
-        done
-        look
-    done > /tmp/seen 2> /dev/null & looks=$!
+    while :; do look; sleep 0.02; done > /tmp/seen 2> /dev/null & looks=$!
     ./ringfence run $name.toml --trials 2 -qv --out /tmp/$name "$@" 2>&1; echo "code $?"
     kill $looks; sort -u /tmp/seen | sed 's/^/seen: /'
     ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence | grep journal
