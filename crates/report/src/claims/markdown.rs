@@ -3,11 +3,9 @@
 
 use std::fmt::Write;
 
-use ringfence_analysis::estimate::Interval;
+use ringfence_studies::claims::{Basis, Judged, Table, Verdict};
 
-use ringfence_studies::claims::{Basis, Judged, Outcome, Table, Verdict};
-
-use crate::claims::text::refuted;
+use crate::claims::text::{in_words, refuted};
 
 /// The page.
 pub fn markdown(table: &Table) -> String {
@@ -124,34 +122,6 @@ fn claim(out: &mut String, judged: &Judged) {
         claim.kind,
         escaped(&claim.place)
     );
-}
-
-/// A verdict alone in words.
-pub(crate) fn in_words(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Holds => "holds".into(),
-        Verdict::DoesNot => "does not hold".into(),
-        Verdict::Undecided => "undecided".into(),
-        Verdict::NotRun(why) => format!("not run, because {why}"),
-    }
-}
-
-/// The figure and whether it is as claimed, or why there is none.
-pub(crate) fn words(outcome: &Outcome) -> String {
-    let figure =
-        |figure: &Interval| format!("{:.3} [{:.3}, {:.3}]", figure.value, figure.low, figure.high);
-    match (&outcome.figure, &outcome.instead) {
-        (Some(own), _) => format!("{}: {}", figure(own), in_words(&outcome.verdict)),
-        (None, Some((other, verdict))) => {
-            format!(
-                "{}; on DRAM {}, {}",
-                in_words(&outcome.verdict),
-                figure(other),
-                in_words(verdict)
-            )
-        }
-        (None, None) => in_words(&outcome.verdict),
-    }
 }
 
 fn of_published(verdict: &Verdict) -> &'static str {

@@ -6,8 +6,7 @@ use maud::html;
 
 use ringfence_studies::claims::{Document, Judged, Table, Tested};
 
-use crate::claims::markdown::words;
-use crate::claims::text::{brief_summary, verdict};
+use crate::claims::text::{brief_summary, verdict, words};
 
 /// Every claim with its verdict and figures, document by document.
 pub fn page(table: &Table) -> Page {

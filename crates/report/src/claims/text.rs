@@ -5,9 +5,8 @@ use crate::print::style::Paint;
 use crate::print::table::{Cell, Column, Table as Grid};
 use crate::print::text::{faint, hanging, heading, paragraph, section};
 
-use ringfence_studies::claims::{Basis, Document, Judged, Table, Verdict};
-
-use crate::claims::markdown::{in_words, words};
+use ringfence_analysis::estimate::Interval;
+use ringfence_studies::claims::{Basis, Document, Judged, Outcome, Table, Verdict};
 
 /// How many claims of each document hold; of the `named` document, each claim in a line. With
 /// [`Style::details`], claim by claim the verdict, and each figure that it rests on.
@@ -146,6 +145,34 @@ pub(crate) fn refuted(table: &Table) -> String {
         |judged: &&Judged| judged.basis == Basis::Explored && judged.verdict == Verdict::DoesNot;
     let sentence = |judged: &Judged| format!(" The crash checker refutes: {}", judged.claim.says);
     table.claims.iter().filter(is_refuted).map(sentence).collect()
+}
+
+/// A verdict alone in words.
+pub(crate) fn in_words(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Holds => "holds".into(),
+        Verdict::DoesNot => "does not hold".into(),
+        Verdict::Undecided => "undecided".into(),
+        Verdict::NotRun(why) => format!("not run, because {why}"),
+    }
+}
+
+/// The figure and whether it is as claimed, or why there is none.
+pub(crate) fn words(outcome: &Outcome) -> String {
+    let figure =
+        |figure: &Interval| format!("{:.3} [{:.3}, {:.3}]", figure.value, figure.low, figure.high);
+    match (&outcome.figure, &outcome.instead) {
+        (Some(own), _) => format!("{}: {}", figure(own), in_words(&outcome.verdict)),
+        (None, Some((other, verdict))) => {
+            format!(
+                "{}; on DRAM {}, {}",
+                in_words(&outcome.verdict),
+                figure(other),
+                in_words(verdict)
+            )
+        }
+        (None, None) => in_words(&outcome.verdict),
+    }
 }
 
 /// The verdict on a claim in words: what it rests on, and what the published figures say.
