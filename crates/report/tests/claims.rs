@@ -163,8 +163,8 @@ fn without_figures_there_is_a_reason() {
     assert_eq!(basis, Basis::Nothing);
     // Where a machine has figures of another test of it, it is told what is missing there.
     let in_part = vec![evidence(ORDERING, "cascade-lake-optane", true, ordered(true))];
-    let why = "one of its tests has no figures: results/ has no \
-               what-does-a-flush-inside-a-cached-region-do from there";
+    let why = "one of its tests has no figures: results/ has no dataset of \
+               what-does-a-flush-inside-a-cached-region-do";
     assert_eq!(
         verdict(in_part, "000-not-invalidation"),
         (Verdict::NotRun(why.into()), Basis::Nothing)
@@ -233,10 +233,10 @@ fn the_page_tells_simulated_from_measured() {
     ];
     let page = markdown(&judge(&Ledger::shipped(), &reproduce::published(), all));
     assert!(page.contains("| `described` | described | simulated |"), "{page}");
-    assert!(page.contains("- **Holds**; by the published figures it holds: "), "{page}");
+    assert!(page.contains("- **Holds**, measured; by the published figures it holds: "), "{page}");
 }
 
-// Who follows it loses data, so that it is said first.
+// Programs that rely on it lose data, so it comes first.
 #[test]
 fn what_the_crash_checker_refutes_is_a_headline() {
     let table = judge(&Ledger::shipped(), &reproduce::published(), Vec::new());

@@ -21,8 +21,8 @@ pub fn markdown(table: &Table) -> String {
          each change.\n\n\
          *Simulated* verdicts are about described machines, and say what \
          [the simulator](../reference/simulator.md) makes of them, not what a machine did.\n\
-         Verdicts of the crash checker are those of the test that is named; it explores every \
-         state that a crash can leave by the rules of the manuals.\n\
+         The crash checker explores every state that a crash can leave by the rules of the \
+         manuals; its verdicts name the test that shows them.\n\
          The others follow from figures: from measured ones where there are any. \
          Where machines contradict each other, it is undecided. What was measured on DRAM in\n\
          place of persistent memory does not count.\n\n",
@@ -64,9 +64,8 @@ fn machines(out: &mut String, table: &Table) {
 
 fn summary(out: &mut String, table: &Table) {
     out.push_str("## Verdicts\n\n");
-    let refuted = refuted(table);
-    if !refuted.is_empty() {
-        let _ = write!(out, "**{}**\n\n", escaped(refuted.trim()));
+    for sentence in refuted(table) {
+        let _ = write!(out, "**{}**\n\n", escaped(&sentence));
     }
     out.push_str(
         "| verdict | measured | simulated alone | by the crash checker |\n|---|---|---|---|\n",
@@ -103,9 +102,10 @@ fn claim(out: &mut String, judged: &Judged) {
         verdict => (in_words(verdict), String::new()),
     };
     let basis = match judged.basis {
+        Basis::Measured => ", measured",
         Basis::Simulated => ", simulated",
         Basis::Explored => ", by the crash checker",
-        Basis::Measured | Basis::Nothing => "",
+        Basis::Nothing => "",
     };
     if let Some(explored) = &claim.explored {
         why = format!(" {} (`{}`).", capital(&escaped(&explored.shows)), explored.test);

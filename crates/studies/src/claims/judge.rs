@@ -134,7 +134,7 @@ impl Known<'_> {
         let tests: Vec<Tested> = claim.tests.iter().map(|test| self.test(claim, test)).collect();
         if let Some(explored) = &claim.explored {
             let verdict = if explored.holds { Verdict::Holds } else { Verdict::DoesNot };
-            let why = "it shows only in what a crash leaves, which figures do not tell";
+            let why = "only the state after a crash shows it, and no figure does";
             return Judged {
                 claim: claim.clone(),
                 verdict,
@@ -178,7 +178,7 @@ impl Known<'_> {
             }
             let key = (!machine.simulated, machine.name.clone(), test.experiment.clone());
             match self.newest.get(&key) {
-                None => not_run(format!("results/ has no {} from there", test.experiment).into()),
+                None => not_run(format!("results/ has no dataset of {}", test.experiment).into()),
                 Some(evidence) => outcome(test, evidence),
             }
         };
