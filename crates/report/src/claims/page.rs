@@ -6,7 +6,7 @@ use maud::html;
 
 use ringfence_studies::claims::{Document, Judged, Table, Tested};
 
-use crate::claims::text::{brief_summary, verdict, words};
+use crate::claims::text::{summary, verdict, words};
 
 /// Every claim with its verdict and figures, document by document.
 pub fn page(table: &Table) -> Page {
@@ -45,7 +45,7 @@ pub fn page(table: &Table) -> Page {
         subtitle: "claims of the documents that Ringfence began with".into(),
         answer: Answer {
             question: "Which claims hold?".into(),
-            headline: brief_summary(table),
+            headline: summary(table),
             sentences: machines,
             layout: Layout::Stacked,
             ..Answer::default()

@@ -12,11 +12,7 @@ use ringfence_studies::claims::{Basis, Document, Judged, Outcome, Table, Verdict
 /// [`Style::details`], claim by claim the verdict, and each figure that it rests on.
 pub fn text(table: &Table, named: Option<&Document>, style: &Style) -> String {
     let mut out = String::new();
-    match (style.details, table.has_no_results()) {
-        (false, _) => paragraph(&mut out, 0, &brief_summary(table), style),
-        (true, true) => paragraph(&mut out, 0, &summary(table), style),
-        (true, false) => {}
-    }
+    paragraph(&mut out, 0, &summary(table), style);
     match named {
         Some(document) => claims_of(&mut out, table, document, style),
         None if style.details => {
@@ -27,15 +23,11 @@ pub fn text(table: &Table, named: Option<&Document>, style: &Style) -> String {
         None if table.has_no_results() => {}
         None => counts(&mut out, table, style),
     }
-    match (style.details, table.has_no_results()) {
-        (true, false) => faint(&mut out, &summary(table), style),
-        (false, _) if named.is_none() => {
-            let first = table.ledger.documents.first().map_or("000", |document| &*document.id);
-            let more =
-                format!("A line for each claim: ringfence notes claims {first}. All figures: -v");
-            faint(&mut out, &more, style);
-        }
-        _ => {}
+    if !style.details && named.is_none() {
+        let first = table.ledger.documents.first().map_or("000", |document| &*document.id);
+        let more =
+            format!("A line for each claim: ringfence notes claims {first}. All figures: -v");
+        faint(&mut out, &more, style);
     }
     out
 }
@@ -109,41 +101,42 @@ fn in_a_word(table: &Table, judged: &Judged) -> &'static str {
     }
 }
 
-pub(crate) fn brief_summary(table: &Table) -> String {
+/// How many claims hold, what that rests on, and what the crash checker refutes.
+pub(crate) fn summary(table: &Table) -> String {
     let count = |words: &str| {
         table.claims.iter().filter(|judged| in_a_word(table, judged) == words).count()
     };
-    if table.has_no_results() {
-        return format!(
+    let by = |basis: Basis| table.claims.iter().filter(|judged| judged.basis == basis).count();
+    let counts = match table.has_no_results() {
+        true => format!(
             "There are no results here to judge claims by (--results DIR names others). By the \
-             published figures and the crash checker, of {} claims {} hold and {} do not.{}",
+             published figures and the crash checker, of {} claims {} hold and {} do not.",
+            table.claims.len(),
+            count("holds"),
+            count("does not hold")
+        ),
+        false => format!(
+            "Of {} claims {} hold, {} do not and {} are undecided ({} measured, {} simulated, {} \
+             by the crash checker); {} were not run.",
             table.claims.len(),
             count("holds"),
             count("does not hold"),
-            refuted(table)
-        );
-    }
-    let by = |basis: Basis| table.claims.iter().filter(|judged| judged.basis == basis).count();
-    format!(
-        "Of {} claims {} hold, {} do not and {} are undecided ({} measured, {} simulated, {} by \
-         the crash checker); {} were not run.{}",
-        table.claims.len(),
-        count("holds"),
-        count("does not hold"),
-        count("undecided"),
-        by(Basis::Measured),
-        by(Basis::Simulated),
-        by(Basis::Explored),
-        count("not run"),
-        refuted(table)
-    )
+            count("undecided"),
+            by(Basis::Measured),
+            by(Basis::Simulated),
+            by(Basis::Explored),
+            count("not run")
+        ),
+    };
+    std::iter::once(counts).chain(refuted(table)).collect::<Vec<_>>().join(" ")
 }
 
-/// What a crash would refute: who follows it loses data.
-pub(crate) fn refuted(table: &Table) -> String {
+/// Sentences on the claims that the crash checker refutes, the first things to read: programs that
+/// rely on them lose data.
+pub(crate) fn refuted(table: &Table) -> Vec<String> {
     let is_refuted =
         |judged: &&Judged| judged.basis == Basis::Explored && judged.verdict == Verdict::DoesNot;
-    let sentence = |judged: &Judged| format!(" The crash checker refutes: {}", judged.claim.says);
+    let sentence = |judged: &Judged| format!("The crash checker refutes: {}", judged.claim.says);
     table.claims.iter().filter(is_refuted).map(sentence).collect()
 }
 
@@ -184,10 +177,10 @@ pub(crate) fn verdict(table: &Table, judged: &Judged) -> String {
             Some(_) | None => "no published figures".into(),
         };
     }
-    let basis = match judged.basis {
-        Basis::Simulated => " (simulated)",
-        Basis::Explored => " (by the crash checker)",
-        Basis::Measured | Basis::Nothing => "",
+    let basis = match (judged.basis, &judged.claim.explored) {
+        (Basis::Explored, Some(explored)) => format!(" (crash checker: {})", explored.shows),
+        (Basis::Simulated, _) => " (simulated)".into(),
+        _ => String::new(),
     };
     let published = match &judged.published {
         Some(Verdict::Holds) => "; by the published figures it holds",
@@ -195,45 +188,4 @@ pub(crate) fn verdict(table: &Table, judged: &Judged) -> String {
         Some(_) | None => "",
     };
     format!("{}{basis}{published}", in_words(&judged.verdict))
-}
-
-/// How many claims came out how, and what that rests on.
-pub fn summary(table: &Table) -> String {
-    let count =
-        |of: &dyn Fn(&Judged) -> bool| table.claims.iter().filter(|judged| of(judged)).count();
-    if table.has_no_results() {
-        let by = |verdict: Verdict| count(&|judged| judged.published.as_ref() == Some(&verdict));
-        return format!(
-            "There are no results here: no claim was compared with measured or simulated figures. \
-             By the published figures, \
-             of {} claims {} hold and {} do not; {} have no experiment. 'ringfence notes run' \
-             measures, 'ringfence notes contribute DATASET' packs what it measured into the \
-             folder results/, and --results names another folder.",
-            table.claims.len(),
-            by(Verdict::Holds),
-            by(Verdict::DoesNot),
-            count(&|judged| judged.claim.untested.is_some())
-        );
-    }
-    let by = |basis: Basis, verdict: Verdict| {
-        count(&|judged| judged.basis == basis && judged.verdict == verdict)
-    };
-    let decided = |basis: Basis| {
-        format!(
-            "{} hold, {} do not, {} are undecided",
-            by(basis, Verdict::Holds),
-            by(basis, Verdict::DoesNot),
-            by(basis, Verdict::Undecided)
-        )
-    };
-    format!(
-        "Of {} claims, by what was measured {}; by what was simulated alone {}; by the crash \
-         checker {}; {} were not run. Datasets in results/: {}.",
-        table.claims.len(),
-        decided(Basis::Measured),
-        decided(Basis::Simulated),
-        decided(Basis::Explored),
-        count(&|judged| judged.basis == Basis::Nothing),
-        table.datasets
-    )
 }

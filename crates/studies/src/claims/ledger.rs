@@ -47,7 +47,7 @@ pub struct Claim {
     /// What tests it; all must come out.
     #[serde(default, rename = "test")]
     pub tests: Vec<Test>,
-    /// What the crash checker found of it, where only a crash would show it.
+    /// What the crash checker shows, if only the state after a crash can.
     pub explored: Option<Explored>,
     /// Why nothing tests it.
     pub untested: Option<Reason>,
@@ -76,9 +76,9 @@ pub enum Kind {
 pub struct Explored {
     /// Whether it holds.
     pub holds: bool,
-    /// The test that shows it, which fails once it is otherwise: `FILE::NAME`.
+    /// The test that shows it, `FILE::NAME`. It fails if the verdict changes.
     pub test: String,
-    /// What it shows, in a sentence's part.
+    /// What it shows, as part of a sentence.
     pub shows: String,
 }
 
