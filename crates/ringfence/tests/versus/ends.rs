@@ -64,7 +64,9 @@ fn one_command_alone_is_measured_shown_and_exported() {
         (&found["verdict"], &found["comparisons"]),
         (&"alone".into(), &serde_json::json!([]))
     );
-    assert!(found["commands"][0]["time"]["low"].as_f64().is_some_and(|ns| ns > 10e6), "{found}");
+    // Each run takes 10 ms at least. How far below that the interval reaches depends on the load.
+    let time = |bound: &str| found["commands"][0]["time"][bound].as_f64().unwrap_or_default();
+    assert!(time("value") > 10e6 && time("low") > 0.0, "{found}");
     let exported: serde_json::Value = serde_json::from_str(&read(&folder, "x.json")).unwrap();
     assert_eq!(exported["results"][0]["times"].as_array().map(Vec::len), Some(8));
     let page = read(&folder, "out/report.html");
@@ -106,20 +108,17 @@ fn a_given_time_is_a_budget_whatever_the_number_of_runs() {
 #[test]
 fn the_first_line_says_what_ends_the_measurement() {
     let folder = Folder::new();
-    let two = ["sleep 0.002", "sleep 0.02", "--time", "5s"];
-    let last = "at most 5 s; Ctrl-C keeps what was measured";
-    for (args, until) in [
-        (&two[..], "2 commands in turn, until the difference is known to 0.5% or 10% of itself, "),
-        (&["--budget", "2%"], "2 commands in turn, until the budget of 2% is met or missed, "),
+    let two = ["versus", "sleep 0.002", "sleep 0.02", "--time", "5s"];
+    let with_budget = [&two[..], &["--budget", "2%"]].concat();
+    for (args, line) in [
+        (&two[..], "2 commands in turn, until the difference is known to 0.5% or 10% of itself"),
+        (&with_budget, "2 commands in turn, until the budget of 2% is met or missed"),
+        (&["versus", "sleep 0.002", "--time", "5s"], "1 command, until its time is known to 1%"),
     ] {
-        let args = if args.len() > 2 { args.to_vec() } else { [&two[..], args].concat() };
-        let ran = ringfence_in(folder.path(), &[&["versus"], &args[..]].concat());
-        let line = format!("versus: {until}{last}\n");
+        let ran = ringfence_in(folder.path(), args);
+        let line = format!("versus: {line}, at most 5 s; Ctrl-C keeps what was measured\n");
         assert!(ran.stderr.starts_with(&line), "{line}{}", ran.stderr);
     }
-    let alone = ringfence_in(folder.path(), &["versus", "sleep 0.002", "--time", "1s"]);
-    let line = "versus: 1 command, until its time is known to 1%, at most 1 s; ";
-    assert!(alone.stderr.starts_with(line), "{}", alone.stderr);
 }
 
 #[test]
@@ -158,7 +157,8 @@ fn processes_that_runs_leave_behind_are_reported() {
     let folder = Folder::new();
     fs::write(
         folder.path().join("leaves.sh"),
-        "sleep 5 > /dev/null 2>&1 &\nsetsid sleep 5 > /dev/null 2>&1 &\n",
+        "sleep 5 > /dev/null 2>&1 &\nfirst=$!\nsetsid sleep 5 > /dev/null 2>&1 &\n\
+         until grep -q sleep /proc/$first/comm && grep -q sleep /proc/$!/comm; do :; done\n",
     )
     .unwrap();
     let waits = "sh -c 'sleep 0.01 & wait'";
