@@ -252,8 +252,8 @@ mod tests {
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         let fleet = dir.path().join("fleet");
         folder::create(&fleet, &spec, &program, None).unwrap();
-        // Once more, by a process of its own: what another test starts may still have the first
-        // copy open for writing, and such a file cannot be executed.
+        // Replaced with install(1): a child that another test forks may have inherited a descriptor
+        // that is open for writing, and the kernel executes no such file (ETXTBSY).
         let mut install = Command::new("install");
         install.args(["-m", "755"]).args([&program, &fleet.join(PROGRAM)]);
         assert!(install.status().unwrap().success());

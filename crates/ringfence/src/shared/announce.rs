@@ -43,8 +43,8 @@ pub fn time(time: Duration) -> String {
     }
 }
 
-/// How long it takes. A window ends when a service has answered what it was asked, and the first
-/// questions are asked before time is counted: no limit holds then.
+/// How long it takes. Measurements of a service have no limit: a window ends when late responses
+/// have arrived, and the first requests are sent before time is counted.
 pub fn within(plan: &Plan, limit: Duration) -> String {
     let mut tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
     let limit = time(limit);

@@ -287,8 +287,9 @@ pub fn free_port() -> u16 {
         .port()
 }
 
-/// Writes a program. This process never has it open for writing: one that another test starts at
-/// that moment would keep it open, too, and such a file cannot be executed (`ETXTBSY`).
+/// Writes a program with install(1), so that this process never has it open for writing. A child
+/// that another test forks at that moment would inherit the descriptor, and the kernel executes no
+/// file that is open for writing (`ETXTBSY`).
 pub fn write_program(path: &Path, content: impl AsRef<[u8]>) {
     let draft = path.with_extension("draft");
     fs::write(&draft, content).unwrap();

@@ -137,7 +137,7 @@ file weight 'cpu_weight = { busy = 10 }'
 file quota 'set = { busy = { quota = "50%" } }'
 file writes 'disk_write = { busy = "4MiB/s" }'
 file duty 'frozen = { busy = "20%" }' 2 700ms
-# No window without it, in which it would be paused anyway.
+# Without the arm that freezes the group anyway: every pause is then one of the duty cycle.
 sed -i '/^\[\[arm\]\]/{N;/alone/{N;d}}
 /name = "beside"/,/baseline/{/baseline/d}
 s/baseline = "alone"/baseline = "beside"/' duty.toml
@@ -160,7 +160,8 @@ for name in cpuset weight quota writes duty; do run $name; done
     for (name, seen) in limits {
         said.has(name, "code 0");
         said.has(name, seen);
-        // It is paused while the victim is alone. The short pauses of its limit may pass unseen.
+        // The group is frozen while the victim runs alone. The short pauses of a duty cycle can be
+        // missed.
         if name != "duty" {
             said.has(name, "seen: cgroup.freeze:1");
             said.has(name, "seen: cgroup.freeze:0");

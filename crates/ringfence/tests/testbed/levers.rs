@@ -38,8 +38,7 @@ baseline = "free"
 $2
 END
 }
-# Few programs, each for all files: what stands for a second is to be seen where processors are
-# emulated.
+# Starts few processes: they are slow in an emulated guest, and a setting lasts for a second.
 look() {
     for group in /sys/fs/cgroup/ringfence-*; do
         for file in io.bfq.weight io.weight memory.high; do

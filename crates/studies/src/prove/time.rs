@@ -272,7 +272,7 @@ mod tests {
                 assert!(all >= takes.levers, "{time:?}: {all:?}");
                 let left = left - of_levers(left).max(takes.levers);
                 assert!(of_confirmation(left, false) + takes.trial >= takes.confirmation);
-                // Whoever follows the advice gets no other.
+                // Earlier advice, given before the levers are known, is not longer.
                 let without = Takes { levers: Duration::ZERO, ..takes };
                 assert!(enough(without, true) <= time);
             }

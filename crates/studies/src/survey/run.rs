@@ -16,7 +16,7 @@ use super::{Files, Probes, Survey, conclude, folder, probes};
 use crate::{Here, Kept, Planned, Stage, Study, Watch};
 use crate::{StudyError, few_trials};
 
-/// How often a wait for the probes looks whether it was interrupted.
+/// How often the survey checks for Ctrl-C while it probes.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What is to be surveyed.
@@ -219,12 +219,12 @@ impl Study for Surveying<'_> {
     }
 }
 
-// Nothing else is measured meanwhile, and Ctrl-C does not wait for the rest of the probes: their
-// thread ends with the program.
+// Probes on a thread of their own, so that Ctrl-C need not wait for them: the thread ends with the
+// program. Nothing else is measured at the same time.
 fn probed(here: &Here, depth: Depth) -> Result<Probes, StudyError> {
     let (ended, probes) = mpsc::channel();
     let machine = here.machine.clone();
-    // Nobody waits for it after Ctrl-C.
+    // After Ctrl-C the receiver no longer exists.
     std::thread::spawn(move || drop(ended.send(probes::probe(&machine, depth))));
     loop {
         match probes.recv_timeout(LOOK) {

@@ -63,8 +63,8 @@ pub fn run(folder: &Path, command: &[PathBuf], environment: &[&str], file: &Path
     );
     fs::write(&again, text).unwrap();
     fs::set_permissions(&again, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    // By the shell: a process that another test starts at this moment may still have the script
-    // open for writing, and such a file cannot be executed.
+    // With the shell: a child that another test forks may have inherited a descriptor of the script
+    // that is open for writing, and the kernel executes no such file (ETXTBSY).
     let mut first = Command::new("/bin/sh");
     first.arg(&again).args(&command[1..]).env_clear();
     first.envs(environment.iter().map(|pair| pair.split_once('=').unwrap()));
