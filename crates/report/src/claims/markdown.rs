@@ -138,7 +138,7 @@ fn capital(text: &str) -> String {
 }
 
 // What would end a cell, or begin a heading or markup.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     clean
         .replace('\\', "\\\\")

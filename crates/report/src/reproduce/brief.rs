@@ -118,7 +118,7 @@ fn figure(group: &[&Row], which: Which) -> Vec<Cell> {
     vec![Cell::new(figure), Cell::new(error), Cell::painted(word, paint)]
 }
 
-fn agrees([direction, magnitude]: [Option<Agreement>; 2]) -> (&'static str, Paint) {
+pub(crate) fn agrees([direction, magnitude]: [Option<Agreement>; 2]) -> (&'static str, Paint) {
     use Agreement::{Agrees, Differs, Undecided};
     match (direction, magnitude) {
         (Some(Agrees), Some(Agrees)) => ("yes", Paint::Good),

@@ -80,7 +80,7 @@ fn table(groups: &[Vec<&Row>], one_quantity: bool) -> Table {
 }
 
 // What was measured on other hardware, if anything was.
-pub(super) fn instead(row: &Row) -> Option<&Measured> {
+pub(crate) fn instead(row: &Row) -> Option<&Measured> {
     row.instead.as_ref().filter(|measured| !matches!(measured, Measured::NotRun(_)))
 }
 
@@ -94,7 +94,7 @@ pub(super) fn instead_name(row: &Row) -> Option<String> {
 }
 
 // Which of the figures of a row.
-pub(super) type Which = fn(&Row) -> Option<&Measured>;
+pub(crate) type Which = fn(&Row) -> Option<&Measured>;
 
 // What the rows of one figure say of it together; none where they differ.
 fn together(
@@ -107,7 +107,7 @@ fn together(
     says.all(|other| other == first).then_some(first)
 }
 
-pub(super) fn agreement(group: &[&Row], which: Which) -> [Option<Agreement>; 2] {
+pub(crate) fn agreement(group: &[&Row], which: Which) -> [Option<Agreement>; 2] {
     [together(group, which, direction), together(group, which, magnitude)]
 }
 

@@ -87,7 +87,7 @@ pub struct Compare {
 Examples:
   ringfence notes run --list
   ringfence notes run --quick
-  ringfence notes claims")]
+  ringfence notes show 002")]
 pub struct Notes {
     /// What to do
     #[command(subcommand)]
@@ -99,6 +99,11 @@ pub struct Notes {
 pub enum NotesAction {
     /// Repeat published experiments, and compare the figures
     Run(Reproduce),
+    /// Show a note's tables: published, simulated and measured
+    ///
+    /// Puts every published figure next to what was simulated and measured of it, from the datasets
+    /// in results/, and says of each table whether it holds. Nothing is run.
+    Show(ShowNotes),
     /// Check which published claims hold, by the stored results
     ///
     /// Compares every claim of the documents that Ringfence began with to the datasets in results/.
@@ -110,6 +115,27 @@ pub enum NotesAction {
     /// and topology. Names of hosts, people and folders are left out. If that is not possible, it
     /// prints why and writes nothing.
     Contribute(Contribute),
+}
+
+/// `notes show`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Examples:
+  ringfence notes show
+  ringfence notes show 002
+  ringfence notes show 002 --results results --results mine")]
+pub struct ShowNotes {
+    /// The tables of this document, such as 002 [default: a summary]
+    #[arg(value_name = "DOCUMENT")]
+    pub document: Option<String>,
+    /// Published datasets [default: results, if there]
+    ///
+    /// Folders that 'ringfence notes contribute' or 'notes run' wrote.
+    #[arg(long, value_name = "DIR")]
+    pub results: Vec<PathBuf>,
+    /// Write all tables as Markdown to this file as well
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
 }
 
 /// `notes claims`.
@@ -124,8 +150,10 @@ pub struct Claims {
     #[arg(value_name = "DOCUMENT")]
     pub document: Option<String>,
     /// Published datasets [default: results, if there]
+    ///
+    /// Folders that 'ringfence notes contribute' or 'notes run' wrote.
     #[arg(long, value_name = "DIR")]
-    pub results: Option<PathBuf>,
+    pub results: Vec<PathBuf>,
     /// Print every claim with its figures
     #[arg(long, short)]
     pub verbose: bool,

@@ -30,7 +30,7 @@ pub use client::{Client, Progress, Shown};
 pub use code::{Census, Trace};
 pub use commit::Commit;
 pub use common::{Measuring, On, Output, Placement};
-pub use datasets::{Claims, Compare, Contribute, Notes, NotesAction, Report, Show};
+pub use datasets::{Claims, Compare, Contribute, Notes, NotesAction, Report, Show, ShowNotes};
 pub use fleet::Fleet;
 pub use front::{command, parse, parse_words, whole};
 pub use lock::{

@@ -1,14 +1,14 @@
-//! `claims`: what documents claimed, and what came out.
+//! `notes claims` and `notes show`: what documents claimed, their tables, and what came out.
 
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::Dataset;
-use ringfence_report::claims::{self as shown, markdown};
+use ringfence_report::claims::{self as shown, Note, markdown};
 use ringfence_report::json;
-use ringfence_studies::claims::{Document, Evidence, Ledger, judge};
-use ringfence_studies::reproduce;
+use ringfence_studies::claims::{Document, Evidence, Ledger, judge, note_tables};
+use ringfence_studies::reproduce::{self, simulated::Setting};
 
-use crate::args::Claims;
+use crate::args::{Claims, ShowNotes};
 use crate::failure::Failure;
 use crate::output;
 use crate::shared::page;
@@ -26,25 +26,48 @@ pub fn run(args: &Claims) -> Result<(), Failure> {
     }
     let ledger = Ledger::shipped();
     let document = args.document.as_deref().map(|name| document(&ledger, name)).transpose()?;
-    let evidence = evidence(args.results.as_deref())?;
+    let evidence = evidence(&args.results)?;
     let table = judge(&ledger, &reproduce::published(), evidence);
     if let Some(path) = &args.html {
         page::put(path, "--html", || Ok(shown::page(&table)))?;
     }
     if let Some(path) = &args.markdown {
-        ringfence_system::whole::write_named(path, markdown(&table).as_bytes()).map_err(
-            |error| {
-                let (path, error) = (path.display(), error.into_source());
-                Failure::Usage(format!(
-                    "{path} cannot be written: {error}; name another file with --markdown"
-                ))
-            },
-        )?;
+        write(path, &markdown(&table))?;
     }
     match args.json {
         true => output::print_json(&json::claims(&table)),
         false => output::print(&shown::text(&table, document, &output::style())),
     }
+}
+
+/// `notes show`: the notes' own tables.
+pub fn show(args: &ShowNotes) -> Result<(), Failure> {
+    let ledger = Ledger::shipped();
+    let named = args.document.as_deref().map(|name| document(&ledger, name)).transpose()?;
+    let evidence = evidence(&args.results)?;
+    let (published, setting) = (reproduce::published(), Setting::shipped());
+    let mut all: Vec<Note> = Vec::new();
+    for document in &ledger.documents {
+        let tables = note_tables(&document.id, &published, &setting, &evidence);
+        all.push((document, tables.map_err(Failure::Usage)?));
+    }
+    if let Some(path) = &args.markdown {
+        write(path, &shown::notes_markdown(&all))?;
+    }
+    let style = output::style();
+    match all.iter().find(|(document, _)| Some(*document) == named) {
+        Some(one) => output::print(&shown::note(one, &style)),
+        None => output::print(&shown::notes(&all, &style)),
+    }
+}
+
+fn write(path: &Path, markdown: &str) -> Result<(), Failure> {
+    ringfence_system::whole::write_named(path, markdown.as_bytes()).map_err(|error| {
+        let (path, error) = (path.display(), error.into_source());
+        Failure::Usage(format!(
+            "{path} cannot be written: {error}; name another file with --markdown"
+        ))
+    })
 }
 
 // `002`, `note-002` and `2` name one document.
@@ -59,20 +82,42 @@ fn document<'a>(ledger: &'a Ledger, name: &str) -> Result<&'a Document, Failure>
     })
 }
 
-// Every dataset below measured/ and simulated/; the default folder need not exist.
-fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
-    let folder = named.unwrap_or(Path::new(RESULTS));
-    if !folder.is_dir() {
-        return match named {
-            None => Ok(Vec::new()),
-            Some(_) => Err(Failure::Usage(format!(
-                "{}: {}; name a folder that 'ringfence notes contribute --to' wrote",
-                folder.display(),
-                if folder.exists() { "this is not a folder" } else { "there is no such folder" }
-            ))),
-        };
+// Every dataset of the named folders; the default one need not exist.
+fn evidence(named: &[PathBuf]) -> Result<Vec<Evidence>, Failure> {
+    let default = [PathBuf::from(RESULTS)];
+    if named.is_empty() && !default[0].is_dir() {
+        return Ok(Vec::new());
     }
     let mut all = Vec::new();
+    for folder in if named.is_empty() { &default } else { named } {
+        let before = all.len();
+        add_evidence(&mut all, folder)?;
+        if all.len() == before && !named.is_empty() {
+            return Err(Failure::Usage(format!(
+                "{}: there is no dataset in it; name a folder that 'ringfence notes contribute' or \
+                 'notes run' wrote",
+                folder.display()
+            )));
+        }
+    }
+    Ok(all)
+}
+
+// Published datasets stand below measured/ and simulated/, others in the folder itself.
+fn add_evidence(all: &mut Vec<Evidence>, folder: &Path) -> Result<(), Failure> {
+    if !folder.is_dir() {
+        return Err(Failure::Usage(format!(
+            "{}: {}; name a folder that 'ringfence notes contribute' or 'notes run' wrote",
+            folder.display(),
+            if folder.exists() { "this is not a folder" } else { "there is no such folder" }
+        )));
+    }
+    if KINDS.iter().all(|kind| !folder.join(kind).is_dir()) {
+        for dir in ringfence_dataset::list(folder)? {
+            all.push(Evidence::from(Dataset::open(&dir)?));
+        }
+        return Ok(());
+    }
     for kind in KINDS {
         for machine in folders(&folder.join(kind))? {
             for dir in ringfence_dataset::list(&machine)? {
@@ -88,16 +133,7 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
             }
         }
     }
-    match named {
-        Some(_) if all.is_empty() => Err(Failure::Usage(format!(
-            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence notes \
-             contribute --to' wrote",
-            folder.display(),
-            KINDS[0],
-            KINDS[1]
-        ))),
-        _ => Ok(all),
-    }
+    Ok(())
 }
 
 fn folders(dir: &Path) -> Result<Vec<PathBuf>, Failure> {

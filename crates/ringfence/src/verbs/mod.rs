@@ -79,6 +79,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce),
         Verb::Notes(Notes { action }) => match action {
             NotesAction::Run(reproduce) => reproduce::run(&reproduce),
+            NotesAction::Show(show) => claims::show(&show),
             NotesAction::Claims(claims) => claims::run(&claims),
             NotesAction::Contribute(contribute) => contribute::run(&contribute),
         },

@@ -42,6 +42,46 @@ fn the_page_in_the_documentation_is_what_the_verb_writes() {
 }
 
 #[test]
+fn the_page_of_tables_is_what_the_verb_writes() {
+    let folder = Folder::new();
+    let written = folder.path().join("notes.md");
+    let shown =
+        ringfence_in(&workspace(), &["notes", "show", "--markdown", written.to_str().unwrap()]);
+    let text = fs::read_to_string(written).unwrap();
+    let kept = workspace().join("docs/evidence/notes.md");
+    if std::env::var_os("RINGFENCE_BLESS").is_some() {
+        fs::write(&kept, &text).unwrap();
+    }
+    assert!(
+        text == fs::read_to_string(kept).unwrap(),
+        "docs/evidence/notes.md differs; RINGFENCE_BLESS=1 accepts it"
+    );
+    // Every document is there, in the terminal as well.
+    let said = shown.ok();
+    for id in ["000", "001", "002", "003", "004"] {
+        assert!(said.lines().any(|line| line.starts_with(&format!("{id}  "))), "{said}");
+    }
+}
+
+// A screen, a row for each case: the three sizes of mcf are one measurement.
+#[test]
+fn a_note_fits_on_a_screen() {
+    let shown = |name: &str| ringfence_in(&workspace(), &["notes", "show", name]).ok().to_owned();
+    let of_003 = shown("note-003");
+    let rows = of_003.lines().filter(|line| line.starts_with("1 x clwb")).collect::<Vec<_>>();
+    let [row] = rows[..] else { panic!("{of_003}") };
+    assert!(row.contains("+0.8, +0.3, 0.0 %"), "{row}");
+    for (name, most) in [("000", 40), ("002", 48), ("003", 24), ("004", 54)] {
+        let text = shown(name);
+        assert!(text.lines().count() <= most, "{name}: {}\n{text}", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+    let none = shown("001");
+    assert!(none.contains("It has no figures."), "{none}");
+    refused(&ringfence_in(&workspace(), &["notes", "show", "009"]), "there is no document '009'");
+}
+
+#[test]
 fn what_was_simulated_is_packed_apart_and_counted() {
     let folder = Folder::new();
     let run = |args: &[&str]| ringfence_in(folder.path(), args);
@@ -89,10 +129,11 @@ fn what_was_simulated_is_packed_apart_and_counted() {
     refused(&run(&["claims"]), "this was simulated: move it to simulated/");
     refused(&run(&["claims", "--results", "none"]), "there is no such folder");
     refused(&run(&["claims", "--results", "small.toml"]), "this is not a folder");
-    refused(
-        &run(&["claims", "--results", "found"]),
-        "no dataset is in measured or simulated below it",
-    );
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    refused(&run(&["claims", "--results", "empty"]), "there is no dataset here");
+    // What a run wrote counts as well.
+    let own = run(&["notes", "show", "000", "--results", "found"]).said();
+    assert!(own.contains("Simulated (cascade-lake-optane): holds"), "{own}");
     refused(
         &run(&["claims", "--html", "x", "--markdown", "x"]),
         "--html and --markdown name one file",

@@ -6,6 +6,9 @@
 //! what was measured, and a verdict. Each follows from figures, or from what a test of the crash
 //! checker shows, which the ledger names; where there is neither, it says why.
 //!
+//! [`note_tables`] are a document's own tables, each published figure beside what was simulated and
+//! measured of it.
+//!
 //! [`clean`] takes out of a dataset whatever names a host, a person or a folder, so that it can be
 //! kept where all can see it.
 //!
@@ -18,8 +21,10 @@ mod evidence;
 mod expect;
 mod judge;
 mod ledger;
+mod note;
 
 pub use evidence::{Evidence, Machine};
 pub use expect::{Expect, Verdict};
 pub use judge::{Basis, Figure, Judged, Outcome, Table, Tested, judge};
 pub use ledger::{Claim, Document, Explored, Kind, Ledger, Test};
+pub use note::{NoteLine, NoteTable, note_tables};

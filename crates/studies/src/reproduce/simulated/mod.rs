@@ -16,6 +16,7 @@ use ringfence_analysis::results;
 use ringfence_experiment::Reason;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
+use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
 use super::{Measured, Published, Reproduced, Row, find_case};
@@ -103,7 +104,7 @@ impl Outcome {
     pub fn new(
         published: &[Published],
         setting: &Setting,
-        bytes: Option<ringfence_machine::units::Bytes>,
+        bytes: Option<Bytes>,
         reproduced: Reproduced,
         samples: &[Sample],
     ) -> Result<Self, String> {
@@ -112,15 +113,33 @@ impl Outcome {
             Ok(plan.cases[find_case(plan, &row.published.case)?].active.len() > 1)
         };
         let neighbour = reproduced.rows.iter().map(beside).collect::<Result<_, _>>()?;
-        let mut times = Vec::new();
-        for row in published.iter().filter(|row| row.experiment == plan.experiment.name) {
-            let Some(mut volume) = setting.volume(row).cloned() else { continue };
-            volume.bytes = bytes.unwrap_or(volume.bytes);
-            let simulated = seconds(plan, samples, &row.case, &volume, reproduced.findings.level)?;
-            times.push(Time { published: row.clone(), volume, simulated });
-        }
+        let level = reproduced.findings.level;
+        let times = times(published, setting, bytes, plan, samples, level)?;
         Ok(Self { reproduced, neighbour, times })
     }
+}
+
+/// The times of a plan's experiment that were published for so many bytes, or for `bytes` instead,
+/// each interval at `level`.
+///
+/// # Errors
+/// One sentence where a figure names no case of the experiment.
+pub fn times(
+    published: &[Published],
+    setting: &Setting,
+    bytes: Option<Bytes>,
+    plan: &Plan,
+    samples: &[Sample],
+    level: f64,
+) -> Result<Vec<Time>, String> {
+    let mut times = Vec::new();
+    for row in published.iter().filter(|row| row.experiment == plan.experiment.name) {
+        let Some(mut volume) = setting.volume(row).cloned() else { continue };
+        volume.bytes = bytes.unwrap_or(volume.bytes);
+        let simulated = seconds(plan, samples, &row.case, &volume, level)?;
+        times.push(Time { published: row.clone(), volume, simulated });
+    }
+    Ok(times)
 }
 
 fn seconds(
