@@ -56,7 +56,9 @@ pub fn plan_with(
                     let quota = variant.quota.is_some_and(|quota| quota.0 < 1.0);
                     let quota = quota
                         .then(|| Reason::from("a quota is not simulated, since scheduling is not"));
-                    quota.or_else(|| not_simulated(task, description, recordings)).or_else(|| {
+                    let wide = || compares_widths(&plan, active.role);
+                    let missing = || not_simulated(task, description, recordings);
+                    quota.or_else(wide).or_else(missing).or_else(|| {
                         let cpus = &plan.placed.cpus[active.role];
                         cpus.iter()
                             .take(active.count as usize)
@@ -111,6 +113,20 @@ fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<Reason
             Some(format!("{key} is not simulated, since files and disks are not").into())
         })
         .or_else(|| isolation::missing(plan, arm, description))
+}
+
+// Cases that differ in nothing else would come out as equal.
+fn compares_widths(plan: &Plan, role: usize) -> Option<Reason> {
+    let mut widths = plan.variants[role].iter().filter_map(|variant| match &variant.task {
+        Task::Write(write) => Some(write.width),
+        _ => None,
+    });
+    let first = widths.next()?;
+    widths.any(|other| other != first).then(|| {
+        "how wide a copy's registers are makes no difference in the simulation, so widths cannot \
+         be compared"
+            .into()
+    })
 }
 
 // A simulated thread has no scheduler.

@@ -215,6 +215,8 @@ fn what_is_not_simulated_is_not_run_and_says_why() {
             "the described machine has no file:/tmp/x",
         ),
         ("task = { workload = 'write', prefault = false }", "page faults are not simulated"),
+        ("task = { workload = 'write', width = ['sse2', 'avx2'] }", "widths cannot be compared"),
+        ("task = { workload = 'write', width = 'avx2' }", ""),
         ("task = { workload = 'alu' }\ncount = 9", "9 cores"),
         ("task = { workload = 'idle' }", ""),
     ] {

@@ -23,6 +23,7 @@ macro_rules! tables {
 
 experiments! {
     "do-more-victims-suffer-more",
+    "do-wider-registers-copy-faster",
     "do-writers-to-dram-disturb-more-than-writers-to-pm",
     "does-a-crowd-of-writers-relieve-the-sibling",
     "does-a-log-want-fsync-or-fdatasync",
