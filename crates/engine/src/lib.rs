@@ -30,18 +30,8 @@ pub use ringfence_workloads::probe::is_routine;
 pub use usage::Used;
 
 use ringfence_experiment::plan::Active;
-use ringfence_experiment::sample::Sample;
+pub use ringfence_experiment::sample::Measured;
 use ringfence_experiment::start::Start;
-
-/// What one task did in one window.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Measured {
-    /// The role's index.
-    pub role: usize,
-    /// All that the engine knows of it, its start in ns since the engine's. What the window's place
-    /// in the plan says, and the ping-pongs, the runner adds.
-    pub sample: Sample,
-}
 
 /// Why an engine cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -22,10 +22,8 @@ pub const LONGEST_WINDOW: u32 = 3;
 pub const SLIGHTLY_LATE: Duration = Duration::from_millis(20);
 
 /// One window, one task. A window in which three tasks run gives three samples with the same
-/// `trial`, `round`, `step` and `position`.
-///
-/// The engine fills in what it measures, the runner the window's place in the plan; both take the
-/// rest from the default, so that a new field changes nothing for them.
+/// `trial`, `round`, `step` and `position`. It consists of a [`Place`] and of what was [`Measured`]
+/// there.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Which start of the metric's role, from 0.
@@ -88,6 +86,103 @@ pub struct Sample {
     /// in the samples of the metric's first instance. Kept apart as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stretches: Option<Arc<[Stretch]>>,
+}
+
+/// What an engine knows of one task in one window. Its fields are those of [`Sample`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measured {
+    /// The role's index in the experiment.
+    pub role: usize,
+    /// Which of the role's instances.
+    pub instance: u32,
+    /// The CPU it was pinned to.
+    pub cpu: u32,
+    /// Start of the window, ns since the engine's start.
+    pub start_ns: u64,
+    /// [`Sample::length_ns`].
+    pub length_ns: u64,
+    /// [`Sample::busy_ns`].
+    pub busy_ns: u64,
+    /// [`Sample::units`].
+    pub units: u64,
+    /// [`Sample::cycles`].
+    pub cycles: Option<u64>,
+    /// [`Sample::instructions`].
+    pub instructions: Option<u64>,
+    /// [`Sample::llc_misses`].
+    pub llc_misses: Option<u64>,
+    /// [`Sample::late_ns`].
+    pub late_ns: Option<u64>,
+    /// Whether nothing was measured: the window was simulated.
+    pub simulated: bool,
+    /// [`Sample::tail_units`].
+    pub tail_units: Option<u64>,
+    /// [`Sample::tail_busy_ns`].
+    pub tail_busy_ns: Option<u64>,
+    /// [`Sample::latencies`].
+    pub latencies: Option<Histogram>,
+    /// [`Sample::stretches`], whose starts are since the engine's.
+    pub stretches: Option<Arc<[Stretch]>>,
+}
+
+/// Where in a plan a window was measured, and how far apart the CPUs were. Its fields are those of
+/// [`Sample`].
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// [`Sample::trial`].
+    pub trial: u32,
+    /// [`Sample::round`].
+    pub round: u32,
+    /// [`Sample::step`].
+    pub step: u32,
+    /// [`Sample::position`].
+    pub position: u32,
+    /// [`Sample::step_case`].
+    pub step_case: u32,
+    /// [`Sample::case`].
+    pub case: u32,
+    /// [`Sample::class`].
+    pub class: Class,
+    /// [`Sample::ping_before_ns`].
+    pub ping_before_ns: Option<f64>,
+    /// [`Sample::ping_after_ns`].
+    pub ping_after_ns: Option<f64>,
+    /// From the dataset's start to the engine's, ns.
+    pub offset_ns: u64,
+}
+
+impl Place {
+    /// What was measured of a role here.
+    pub fn sample(&self, role: Arc<str>, measured: Measured) -> Sample {
+        let later = |one: &Stretch| Stretch { start_ns: self.offset_ns + one.start_ns, ..*one };
+        Sample {
+            trial: self.trial,
+            round: self.round,
+            step: self.step,
+            position: self.position,
+            step_case: self.step_case,
+            case: self.case,
+            role,
+            instance: measured.instance,
+            cpu: measured.cpu,
+            class: self.class,
+            ping_before_ns: self.ping_before_ns,
+            ping_after_ns: self.ping_after_ns,
+            start_ns: self.offset_ns + measured.start_ns,
+            length_ns: measured.length_ns,
+            busy_ns: measured.busy_ns,
+            units: measured.units,
+            cycles: measured.cycles,
+            instructions: measured.instructions,
+            llc_misses: measured.llc_misses,
+            late_ns: measured.late_ns,
+            simulated: Some(measured.simulated),
+            tail_units: measured.tail_units,
+            tail_busy_ns: measured.tail_busy_ns,
+            latencies: measured.latencies,
+            stretches: measured.stretches.map(|all| all.iter().map(later).collect()),
+        }
+    }
 }
 
 /// The steps of samples that are in their order.

@@ -19,7 +19,6 @@ use crate::hardware::{Ps, Setup};
 use ringfence_engine::{Engine, EngineError, Measured};
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::{Active, Plan};
-use ringfence_experiment::sample::Sample;
 use ringfence_machine::cpulist::CpuId;
 
 use crate::actor::{Actor, Shared, Task};
@@ -211,21 +210,21 @@ fn assign_classes(trial: &mut Trial, partitions: &Partitions) -> Result<(), Engi
 }
 
 // What a task did from one point to another, where the machine runs at this rate.
-fn sample(begun: &Point, ended: &Point, rate: f64) -> Sample {
+fn measured(begun: &Point, ended: &Point, rate: f64) -> Measured {
     let length = ended.at - begun.at;
     let busy = Ps(length.0.saturating_sub(ended.untimed - begun.untimed));
     let counts = begun.latencies.iter().zip(&ended.latencies).next();
     let latencies = counts.map(|(begun, ended)| {
         Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
     });
-    Sample {
+    Measured {
         length_ns: (ns(length) as f64 / rate) as u64,
         busy_ns: (ns(busy) as f64 / rate) as u64,
         units: ended.units - begun.units,
         late_ns: Some(0),
         latencies: latencies.filter(|latencies| latencies.total() > 0),
-        simulated: Some(true),
-        ..Sample::default()
+        simulated: true,
+        ..Measured::default()
     }
 }
 
@@ -342,10 +341,13 @@ impl Engine for SimulatedEngine<'_> {
         let measured = running.iter().zip(begun.iter().zip(&ended)).map(|(who, (begun, ended))| {
             let seat = &trial.seats[who.0];
             let holder = &seat.holders[who.1];
-            let between = sample(begun, ended, rate);
-            let start_ns = ns(self.before + begun.at);
-            let sample = Sample { instance: holder.instance, cpu: seat.cpu, start_ns, ..between };
-            Measured { role: holder.role, sample }
+            Measured {
+                role: holder.role,
+                instance: holder.instance,
+                cpu: seat.cpu,
+                start_ns: ns(self.before + begun.at),
+                ..measured(begun, ended, rate)
+            }
         });
         Ok(measured.collect())
     }

@@ -148,7 +148,7 @@ impl Engine for TrialsAtOnce<'_> {
         self.alone.count_window();
         match self.now.windows.pop_front() {
             Some((planned, mut measured)) if planned == active => {
-                measured.iter_mut().for_each(|one| one.sample.start_ns += self.before_ns);
+                measured.iter_mut().for_each(|one| one.start_ns += self.before_ns);
                 Ok(measured)
             }
             Some(_) => {

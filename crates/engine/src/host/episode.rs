@@ -60,12 +60,12 @@ impl HostEngine<'_> {
         let counts = counted_since(own_before, counts_of_own);
         let mut all = self.measured(&own, &own_begun, &ended, Some((begun_at, ended_at)), counts);
         for (whole, tail) in all.iter_mut().zip(tail) {
-            whole.sample.tail_units = Some(tail.sample.units);
+            whole.tail_units = Some(tail.units);
             // Parts that end in a silence overlap by it.
-            whole.sample.tail_busy_ns = Some(tail.sample.busy_ns.min(whole.sample.busy_ns));
+            whole.tail_busy_ns = Some(tail.busy_ns.min(whole.busy_ns));
         }
         if let (Some(first), Some(series)) = (all.first_mut(), series) {
-            first.sample.stretches = Some(series.ended().into());
+            first.stretches = Some(series.ended().into());
         }
         let counts = counted_since(others_before, counts_of_others);
         all.extend(self.measured(
@@ -75,7 +75,7 @@ impl HostEngine<'_> {
             Some((begun_at, stopped_at)),
             counts,
         ));
-        all.iter_mut().for_each(|task| task.sample.late_ns = Some(late.as_nanos() as u64));
+        all.iter_mut().for_each(|task| task.late_ns = Some(late.as_nanos() as u64));
         Ok(all)
     }
 

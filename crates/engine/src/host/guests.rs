@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use ringfence_experiment::Freezing;
 use ringfence_experiment::plan::{Active, Plan};
-use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::warning::WARNING;
 use ringfence_machine::root::FsRoot;
@@ -295,19 +294,19 @@ pub(super) fn measured(
     let one = |((at, before), (_, after)): (&(usize, Usage), &(usize, Usage))| {
         let guest = &mut guests[*at];
         let in_window = used_between(before, after, length);
-        let sample = Sample {
+        let measured = Measured {
+            role: guest.role,
             start_ns,
             length_ns: in_window.windows_ns,
             busy_ns: in_window.windows_ns,
             units: in_window.cpu_ns,
-            simulated: Some(false),
-            ..Sample::default()
+            ..Measured::default()
         };
         // While it is paused in slices it is not known for how long it was until now.
         let paused = guest.freezer.as_ref().map(|freezer| freezer.frozen().0);
         let since = paused.and_then(|paused| guest.readings.since_last(*after, paused));
         let used = since.unwrap_or(in_window);
-        (Measured { role: guest.role, sample }, used)
+        (measured, used)
     };
     before.iter().zip(after).map(one).collect()
 }

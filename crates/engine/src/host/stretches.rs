@@ -41,13 +41,12 @@ impl HostEngine<'_> {
     pub(super) fn note_stretch(&self, all: &mut [Measured], looks: Option<(Look, Look)>) {
         let own = all.iter_mut().find(|task| task.role == self.plan.metric);
         let (Some((before, after)), Some(own)) = (looks, own) else { return };
-        let sample = &mut own.sample;
         let stretch = Stretch {
-            units: sample.units,
-            longest_ns: sample.latencies.as_ref().and_then(Histogram::most),
+            units: own.units,
+            longest_ns: own.latencies.as_ref().and_then(Histogram::most),
             ..before.until(&after, self.origin, self.clock)
         };
-        sample.stretches = Some([stretch].into());
+        own.stretches = Some([stretch].into());
     }
 
     /// Begins a series with the report of its task.

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::Active;
-use ringfence_experiment::sample::Sample;
 use ringfence_system::attach::Usage;
 
 use super::super::settle::Settling;
@@ -135,7 +134,7 @@ impl HostEngine<'_> {
             true if self.ask_services(&running) => Duration::ZERO,
             true => late,
         };
-        all.iter_mut().for_each(|task| task.sample.late_ns = Some(late.as_nanos() as u64));
+        all.iter_mut().for_each(|task| task.late_ns = Some(late.as_nanos() as u64));
         self.note_stretch(&mut all, looks);
         Ok(all)
     }
@@ -369,7 +368,8 @@ impl HostEngine<'_> {
             let (begun, ended) = (begun.report, ended.report);
             let length = to.saturating_sub(from);
             let counts = counts.unwrap_or_default();
-            let sample = Sample {
+            Measured {
+                role: worker.role,
                 instance: worker.instance,
                 cpu: worker.cpu,
                 start_ns: ns(from.saturating_sub(self.origin)),
@@ -383,10 +383,8 @@ impl HostEngine<'_> {
                 instructions: counts.instructions,
                 llc_misses: counts.llc_misses,
                 latencies,
-                simulated: Some(false),
-                ..Sample::default()
-            };
-            Measured { role: worker.role, sample }
+                ..Measured::default()
+            }
         });
         measured.collect()
     }

@@ -12,12 +12,11 @@ use std::time::Duration;
 use ringfence_analysis::estimate::{Decision, Goal, Looks};
 use ringfence_analysis::results;
 use ringfence_analysis::verdicts::judged;
-use ringfence_experiment::class::{self, Class};
+use ringfence_experiment::class;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
-use ringfence_experiment::sample::Sample;
+use ringfence_experiment::sample::{Place, Sample};
 use ringfence_experiment::start::Start;
-use ringfence_experiment::stretch::Stretch;
 use ringfence_machine::cpulist::CpuId;
 
 use crate::{Engine, EngineError, Measured};
@@ -172,16 +171,16 @@ fn ended_by(error: EngineError, samples: Vec<Sample>) -> Result<(Vec<Sample>, En
 }
 
 // The steps of a trial and where they stand in it.
-fn places(plan: &Plan, trial: u32, offset_ns: u64) -> impl Iterator<Item = (Place, plan::Step)> {
+fn places(plan: &Plan, trial: u32, offset_ns: u64) -> impl Iterator<Item = (StepAt, plan::Step)> {
     plan::trial(plan, trial).rounds.into_iter().enumerate().flat_map(move |(round, steps)| {
         steps.into_iter().enumerate().map(move |(number, step)| {
-            (Place { trial, round: round as u32, step: number as u32, offset_ns }, step)
+            (StepAt { trial, round: round as u32, step: number as u32, offset_ns }, step)
         })
     })
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct StepAt {
     trial: u32,
     round: u32,
     step: u32,
@@ -199,7 +198,7 @@ fn measure_step(
     plan: &Plan,
     engine: &mut dyn Engine,
     step: &plan::Step,
-    place: Place,
+    at: StepAt,
     before: Option<Probed>,
 ) -> Result<(Vec<Sample>, Probed), EngineError> {
     let cpus = plan.cpus_between(step.case);
@@ -213,51 +212,27 @@ fn measure_step(
         windows.push((case, engine.window(&plan.cases[case].active)?));
     }
     let after = engine.probe(&cpus)?;
-    let class = class::classify(before, after);
-    let samples = windows
-        .into_iter()
-        .enumerate()
-        .flat_map(|(position, (case, tasks))| {
-            tasks.into_iter().map(move |task| (position, case, task))
-        })
-        .map(|(position, case, task)| {
-            sample(plan, place, step.case, position, case, task, class, before, after)
-        })
-        .collect();
-    Ok((samples, Probed { cpus, round_ns: after }))
-}
-
-#[allow(clippy::too_many_arguments)]
-fn sample(
-    plan: &Plan,
-    place: Place,
-    step_case: usize,
-    position: usize,
-    case: usize,
-    task: Measured,
-    class: Class,
-    before: Option<f64>,
-    after: Option<f64>,
-) -> Sample {
-    Sample {
-        trial: place.trial,
-        round: place.round,
-        step: place.step,
-        position: position as u32,
-        step_case: step_case as u32,
-        case: case as u32,
-        role: plan.experiment.roles[task.role].name.as_str().into(),
-        class,
-        ping_before_ns: before,
-        ping_after_ns: after,
-        start_ns: place.offset_ns + task.sample.start_ns,
-        stretches: task.sample.stretches.map(|all| {
-            all.iter()
-                .map(|one| Stretch { start_ns: place.offset_ns + one.start_ns, ..*one })
-                .collect()
-        }),
-        ..task.sample
+    let StepAt { trial, round, step: number, offset_ns } = at;
+    let mut samples = Vec::new();
+    for (position, (case, tasks)) in windows.into_iter().enumerate() {
+        let place = Place {
+            trial,
+            round,
+            step: number,
+            position: position as u32,
+            step_case: step.case as u32,
+            case: case as u32,
+            class: class::classify(before, after),
+            ping_before_ns: before,
+            ping_after_ns: after,
+            offset_ns,
+        };
+        samples.extend(tasks.into_iter().map(|task| {
+            let role = plan.experiment.roles[task.role].name.as_str().into();
+            place.sample(role, task)
+        }));
     }
+    Ok((samples, Probed { cpus, round_ns: after }))
 }
 
 // Whether there is a look after so many trials, and all is known precisely enough there.

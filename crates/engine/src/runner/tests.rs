@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Active;
 use ringfence_experiment::{Decide, Experiment};
 use ringfence_machine::cpulist::CpuId;
@@ -96,12 +97,10 @@ impl Engine for Scripted {
         self.log.push(if beside { "beside".into() } else { "alone".into() });
         let task = |active: &Active| Measured {
             role: active.role,
-            sample: Sample {
-                length_ns: 1_000_000,
-                busy_ns: 1_000_000,
-                units: if active.role == 0 { (self.rate)(self.trial, beside) } else { 7 },
-                ..Sample::default()
-            },
+            length_ns: 1_000_000,
+            busy_ns: 1_000_000,
+            units: if active.role == 0 { (self.rate)(self.trial, beside) } else { 7 },
+            ..Measured::default()
         };
         Ok(active.iter().map(task).collect())
     }

@@ -173,13 +173,9 @@ fn simulate_one(
 
 // As estimates have it: all instances' units, over the time of one.
 fn ns_per_unit(windows: &[Window], metric: usize) -> Option<f64> {
-    let own: Vec<&Sample> = windows
-        .iter()
-        .filter(|window| window.role == metric)
-        .map(|window| &window.sample)
-        .collect();
-    let units: u64 = own.iter().map(|sample| sample.units).sum();
-    let ns: u64 = own.iter().map(|sample| sample.busy_ns).sum();
+    let own: Vec<&Window> = windows.iter().filter(|window| window.role == metric).collect();
+    let units: u64 = own.iter().map(|window| window.units).sum();
+    let ns: u64 = own.iter().map(|window| window.busy_ns).sum();
     (units > 0).then(|| ns as f64 / own.len() as f64 / units as f64)
 }
 

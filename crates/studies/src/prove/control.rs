@@ -7,9 +7,8 @@
 
 use std::time::Duration;
 
-use ringfence_engine::{Engine, EngineError};
+use ringfence_engine::{Engine, EngineError, Measured};
 use ringfence_experiment::plan::{self, Active, Plan};
-use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::Task;
 use serde::{Deserialize, Serialize};
 
@@ -184,7 +183,7 @@ fn window(
     engine.stop_half_of_the_time(false);
     let of_victim = measured?.into_iter().filter(|task| task.role == plan.metric);
     let (mut work, mut took) = ((0.0, 0.0), 0.0);
-    for Sample { units, busy_ns, length_ns, .. } in of_victim.map(|task| task.sample) {
+    for Measured { units, busy_ns, length_ns, .. } in of_victim {
         // Where its time is that of its units, none of them take none.
         let ns = if units == 0 { length_ns } else { busy_ns };
         add(&mut work, (units as f64, ns as f64));
@@ -237,8 +236,7 @@ pub fn does_nothing(task: &Task) -> Option<String> {
 mod tests {
     use super::*;
     use crate::prove::experiments;
-    use ringfence_engine::Measured;
-    use ringfence_experiment::sample::Sample;
+
     use ringfence_experiment::task::text;
     use ringfence_machine::cpulist::CpuId;
     use ringfence_machine::fixtures;
@@ -291,13 +289,12 @@ mod tests {
             self.now += length;
             let ns = length.as_nanos() as u64;
             let units = self.units[side];
-            let sample = Sample {
+            Ok(vec![Measured {
                 units,
                 length_ns: ns,
                 busy_ns: self.told.map_or(ns, |told| told[side]),
-                ..Sample::default()
-            };
-            Ok(vec![Measured { role: 0, sample }])
+                ..Measured::default()
+            }])
         }
     }
 

@@ -109,12 +109,10 @@ mod simulated {
                 let units = (rate * self.noise(WINDOW)) as u64;
                 Measured {
                     role: active.role,
-                    sample: Sample {
-                        length_ns: 1_000_000,
-                        busy_ns: 1_000_000,
-                        units,
-                        ..Sample::default()
-                    },
+                    length_ns: 1_000_000,
+                    busy_ns: 1_000_000,
+                    units,
+                    ..Measured::default()
                 }
             });
             Ok(measured.collect())
