@@ -138,7 +138,7 @@ impl Recorder {
         for step in ringfence_experiment::sample::steps(&dataset.samples) {
             recorder.append(step)?;
         }
-        recorder.finish(ended)
+        recorder.finish(ended).map(drop)
     }
 
     /// Stores the latencies that distinguish hits from misses, for the latencies that follow.
@@ -187,12 +187,12 @@ impl Recorder {
     }
 
     /// Ends the dataset: the journal becomes `samples.parquet`, and `latencies.parquet` and
-    /// `disk.parquet` where there is anything for them.
+    /// `disk.parquet` where there is anything for them. Returns the manifest as it was written.
     ///
     /// # Errors
     /// Where that cannot be written. The journal stays, and the dataset can be read as an
     /// unfinished one.
-    pub fn finish(mut self, ended: &Ended) -> Result<(), DatasetError> {
+    pub fn finish(mut self, ended: &Ended) -> Result<Manifest, DatasetError> {
         let path = self.dir.join(JOURNAL);
         let (mut row, mut counted, mut watched) = (0, Vec::new(), Vec::new());
         let samples = parquet_file::write(&self.dir.join(SAMPLES), |step| {
@@ -222,7 +222,7 @@ impl Recorder {
         self.manifest.write(&self.dir)?;
         // The dataset is complete: should the journal stay, it is not read.
         let _ = fs::remove_file(path);
-        Ok(())
+        Ok(self.manifest)
     }
 }
 

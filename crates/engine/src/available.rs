@@ -49,19 +49,6 @@ pub fn plan_for(
     Ok(plan)
 }
 
-/// As [`plan_for`] with the programs of this machine. If nothing would be left to measure, the plan
-/// is that of [`Plan::new`], so that the failure tells the user what is wrong.
-///
-/// # Errors
-/// As [`Plan::new`].
-pub fn plan_here(experiment: &Experiment, machine: &Machine) -> Result<Plan, ExperimentError> {
-    let plan = plan_for(experiment, machine, &can_be_started)?;
-    if plan.measured().is_empty() {
-        return Plan::new(experiment, &machine.topology, machine.features.as_ref());
-    }
-    Ok(plan)
-}
-
 /// What a machine lacks for a task, if anything. What can only be known by trying, such as room or
 /// permissions, is not looked at; what uses a disk is tried out when it is planned.
 pub fn unmet_requirement(
@@ -133,8 +120,12 @@ fn unmet_by_target(target: &Target, machine: &Machine) -> Option<Reason> {
     match target {
         Target::Dax(path) => {
             let there = of_kind(TargetKind::Dax).any(|mount| path.starts_with(mount));
-            (!there)
-                .then(|| format!("no file system is mounted with DAX at {}", path.display()).into())
+            let instead = match path.is_dir() {
+                true => format!("; to write through the page cache, use file:{}", path.display()),
+                false => String::new(),
+            };
+            let why = format!("no file system is mounted with DAX at {}{instead}", path.display());
+            (!there).then(|| why.into())
         }
         Target::DevDax(path) => {
             let there = of_kind(TargetKind::Devdax).any(|device| device == path);
@@ -307,18 +298,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lacking_is_not_run_unless_it_is_all_there_was() {
+    fn what_is_lacking_is_not_run() {
         let text = "schema = 2\nname = 'x'\nmetric = 'w'\n[[role]]\nname = 'w'\ntask = \
-                    { workload = 'write', target = TARGETS }\n[[arm]]\nname = 'write'\nactive = \
-                    ['w']\n";
+                    { workload = 'write', target = ['dram', 'dax:/mnt/pmem0'] }\n[[arm]]\nname = \
+                    'write'\nactive = ['w']\n";
         let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
-        let plan = |targets: &str| {
-            let experiment = Experiment::parse(&text.replace("TARGETS", targets)).unwrap();
-            plan_here(&experiment, &vm).unwrap()
-        };
-        let some = plan("['dram', 'dax:/mnt/pmem0']");
-        assert_eq!(some.measured(), [0]);
-        assert!(some.refusal(1).unwrap().contains("mounted with DAX"));
-        assert_eq!(plan("['dax:/mnt/pmem0']").refusal(0), None, "its failure says what is wrong");
+        let plan = plan_for(&Experiment::parse(text).unwrap(), &vm, &|_| true).unwrap();
+        assert_eq!(plan.measured(), [0]);
+        assert!(plan.refusal(1).unwrap().contains("mounted with DAX"));
     }
 }

@@ -9,11 +9,11 @@ use ringfence_dataset::Dataset;
 use ringfence_engine::write_budget;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
-use ringfence_experiment::plan::Plan;
 use ringfence_experiment::warning::WARNING;
 use ringfence_machine::Machine;
 
 use crate::StudyError;
+use crate::digest::Digest;
 use crate::folder::{self, Folder, Kept};
 use crate::measure::{Measurement, continue_or_begin};
 use crate::stage::Stage;
@@ -115,20 +115,18 @@ impl<'a> Here<'a> {
     fn measure(&mut self, planned: &Planned) -> Result<Measurement, StudyError> {
         self.begin(&planned.name);
         // What was begun is resumed as it was planned then, by an earlier version too.
-        let mut experiment = planned.experiment.clone();
+        let mut plan = crate::plan(&planned.experiment, self.machine)?;
         if ringfence_dataset::is_dataset(&planned.dir) {
-            experiment.measure = Dataset::open(&planned.dir)?.plan.experiment.measure;
+            plan.experiment.measure = Dataset::open(&planned.dir)?.plan.experiment.measure;
         }
         if self.machine.simulated.is_none()
-            && let Ok(plan) =
-                Plan::new(&experiment, &self.machine.topology, self.machine.features.as_ref())
             && let Some(bytes) = write_budget::at_most(&plan)
         {
-            let name = &experiment.name;
+            let name = &plan.experiment.name;
             self.watch.note(&format!("{name}: at most {bytes} written to disks (--write-limit)"));
         }
         let mut progress = |progress| self.watch.progress(progress);
-        continue_or_begin(&experiment, self.machine, &planned.dir, self.stop, &mut progress)
+        continue_or_begin(plan, self.machine, &planned.dir, self.stop, &mut progress)
     }
 }
 
@@ -142,6 +140,16 @@ pub struct Done<F> {
     /// Settings of this study that another process changed meanwhile, one sentence each; they were
     /// not restored.
     pub left: Vec<String>,
+    /// The stages, each with the folder of its dataset.
+    pub measured: Vec<(PathBuf, Measurement)>,
+}
+
+impl<F> Done<F> {
+    /// The figures of each dataset that was brought to an end.
+    pub fn digests(&self, machine: &Machine) -> Vec<Digest> {
+        let digest = |(dir, done): &(PathBuf, Measurement)| Digest::measured(dir, done, machine);
+        self.measured.iter().filter_map(digest).collect()
+    }
 }
 
 /// Measures the stages of a study until it is complete, starting from what its folder already
@@ -157,12 +165,12 @@ pub fn carry_out<S: Study>(
     here.expected = study.stages();
     here.spent = folder::measured_for(here.dir);
     let mut folder = Folder::new(here.dir);
-    let (mut measured, mut names): (Vec<Measurement>, Vec<String>) = (Vec::new(), Vec::new());
+    let (mut measured, mut names) = (Vec::<(PathBuf, Measurement)>::new(), Vec::new());
     let ended_early = loop {
-        let stages: Vec<Stage> = measured.iter().map(Stage::from).collect();
+        let stages: Vec<Stage> = measured.iter().map(|(_, done)| Stage::from(done)).collect();
         let step = match step(study, &stages, here, &mut folder) {
             // Nothing came of this run.
-            Err(error) if measured.iter().all(|done| done.used.is_empty()) => {
+            Err(error) if measured.iter().all(|(_, done)| done.used.is_empty()) => {
                 folder.clear();
                 return Err(error);
             }
@@ -172,12 +180,12 @@ pub fn carry_out<S: Study>(
         match step {
             Step::Settled => break None,
             Step::Stopped => break Some("interrupted".into()),
-            Step::Measured(name, done) => {
+            Step::Measured(name, dir, done) => {
                 let why = done.ended.early().map(|why| match done.ended {
                     Ended::Interrupted => why.to_owned(),
                     _ => format!("{name}: {why}"),
                 });
-                measured.push(*done);
+                measured.push((dir, *done));
                 names.push(name);
                 if why.is_some() {
                     break why;
@@ -185,15 +193,14 @@ pub fn carry_out<S: Study>(
             }
         }
     };
-    let stages: Vec<Stage> = measured.iter().map(Stage::from).collect();
+    let stages: Vec<Stage> = measured.iter().map(|(_, done)| Stage::from(done)).collect();
     let findings = study.conclude(&stages, ended_early.as_deref())?;
     // What was found is reported, whether it can be kept or not.
     let ended_early =
         ended_early.or(folder.keep(study.kept()).err().map(|error| error.to_string()));
-    let left = named(
-        names.iter().zip(&measured).map(|(name, done)| (name.as_str(), done.left.as_slice())),
-    );
-    Ok(Done { findings, ended_early, left })
+    let said = names.iter().zip(&measured);
+    let left = named(said.map(|(name, (_, done))| (String::as_str(name), done.left.as_slice())));
+    Ok(Done { findings, ended_early, left, measured })
 }
 
 // Each sentence once, behind the stages that it is about where there are several.
@@ -221,7 +228,7 @@ fn named<'a>(stages: impl Iterator<Item = (&'a str, &'a [String])> + Clone) -> V
 enum Step {
     Settled,
     Stopped,
-    Measured(String, Box<Measurement>),
+    Measured(String, PathBuf, Box<Measurement>),
 }
 
 fn step<S: Study>(
@@ -242,7 +249,7 @@ fn step<S: Study>(
     let done =
         here.measure(&planned).map_err(|error| if first { error } else { error.within(name) })?;
     here.watch.measured(&done, &planned.dir);
-    Ok(Step::Measured(planned.name, Box::new(done)))
+    Ok(Step::Measured(planned.name, planned.dir, Box::new(done)))
 }
 
 #[cfg(test)]

@@ -5,16 +5,16 @@ use std::sync::atomic::AtomicBool;
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_engine::host::HostEngine;
-use ringfence_engine::{Engine, EngineError, available};
+use ringfence_engine::{Engine, EngineError};
+use ringfence_experiment::Measure;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::units::Share;
-use ringfence_experiment::{Experiment, Measure};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_simulator::{Description, SimulatedEngine, TrialsAtOnce};
 
-use crate::{StudyError, recordings};
+use crate::recordings;
 
 // What simulated trials scatter by is small: more of them than this say little new.
 const MOST_TRIALS: u32 = 6;
@@ -56,39 +56,6 @@ pub fn choose_for_all<'a>(
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let recordings = recordings::read(&plan.experiment).map_err(EngineError::Usage)?;
     Ok(Box::new(TrialsAtOnce::new(plan, &description, stop, threads).playing(&recordings)))
-}
-
-/// The plan of an experiment for a machine, with what it lacks as not run, be that all of it.
-///
-/// # Errors
-/// What makes no sense.
-pub fn plan_of(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyError> {
-    let planned = match described(machine).map_err(StudyError::Usage)? {
-        Some(description) => {
-            let recordings = recordings::read(experiment).map_err(StudyError::Usage)?;
-            ringfence_simulator::plan_with(&recordings, experiment, &description, machine)
-        }
-        None => available::plan_for(experiment, machine, &available::can_be_started),
-    };
-    planned.map_err(|error| StudyError::Usage(error.to_string()))
-}
-
-/// The plan of an experiment on a machine, with the cases that it cannot measure as not run.
-///
-/// # Errors
-/// What makes no sense, and where nothing of it can be simulated.
-pub fn plan(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyError> {
-    if machine.simulated.is_none() {
-        return available::plan_here(experiment, machine)
-            .map_err(|error| StudyError::Usage(error.to_string()));
-    }
-    let plan = plan_of(experiment, machine)?;
-    match plan.nothing_to_measure() {
-        Some(why) => {
-            Err(StudyError::Usage(format!("none of this can be simulated, because {why}")))
-        }
-        None => Ok(plan),
-    }
 }
 
 /// The latencies that distinguish hits from misses: measured on a CPU, or as described.

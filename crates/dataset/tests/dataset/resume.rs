@@ -31,7 +31,7 @@ fn a_killed_one_and_a_finished_one_go_on() {
         let dir = tempfile::tempdir().unwrap();
         let recorder = begun(dir.path(), 5);
         if finished {
-            recorder.finish(&Ended::Interrupted).unwrap()
+            recorder.finish(&Ended::Interrupted).unwrap();
         } else {
             drop(recorder)
         }

@@ -32,9 +32,10 @@ pub fn run(mut experiment: Experiment, on: &On, flags: &Measuring) -> Result<(),
     super::flags::apply(&mut experiment, flags)?;
     experiment.check()?;
     let machine = super::host::machine(on)?;
+    let mut plan = ringfence_studies::plan(&experiment, &machine)?;
     let asked = Asked { time: flags.time.is_some(), trials: flags.trials.is_some() };
-    measure::set_time(&mut experiment, &machine, asked);
-    run_on(experiment, machine, on, flags)
+    measure::set_time(&mut plan, &machine, asked);
+    run_on(experiment, plan, machine, on, flags)
 }
 
 /// The same of an experiment whose trials and time its author has chosen.
@@ -45,21 +46,21 @@ pub fn run_as_written(
 ) -> Result<(), Failure> {
     super::flags::apply(&mut experiment, flags)?;
     experiment.check()?;
-    run_on(experiment, super::host::machine(on)?, on, flags)
+    let machine = super::host::machine(on)?;
+    let plan = ringfence_studies::plan(&experiment, &machine)?;
+    run_on(experiment, plan, machine, on, flags)
 }
 
 fn run_on(
     experiment: Experiment,
+    mut plan: Plan,
     machine: Machine,
     on: &On,
     flags: &Measuring,
 ) -> Result<(), Failure> {
-    // Refuses what cannot be planned before a file is written or anything runs.
-    let mut plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
-    plan.fit_to_time();
-    // It may be saved for a machine that can hold it.
+    // It may be saved for a machine that can hold it, which decides what is left open here.
     if let Some(path) = &flags.save {
-        save(&experiment, path)?;
+        save(&Experiment { measure: plan.experiment.measure, ..experiment }, path)?;
         let mut again = command(&["run"], path);
         if let Some(machine) = &on.machine {
             again += &format!(" --machine {}", shell::quote(machine));
@@ -68,12 +69,13 @@ fn run_on(
     }
     let dir = super::results::new_dir(flags.output.out.as_deref(), &experiment.name)?;
     super::folder::check_new(&dir)?;
-    refuse_nothing(&plan, &machine)?;
+    plan.fit_to_time();
+    ringfence_studies::refuse_nothing(&plan, &machine)?;
     let mut show = Show::new(flags.output.quiet);
     show.begin(&title(&plan));
     show.announce(announce::plan(&plan, &machine, &flags.output));
     let measure = |stop: &AtomicBool, show: ShowProgress| {
-        measure::measure(&experiment, &machine, &dir, stop, show)
+        measure::measure(plan.clone(), &machine, &dir, stop, show)
     };
     carry_out(show, &dir, &machine, flags, &measure)
 }
@@ -88,15 +90,6 @@ fn title(plan: &Plan) -> String {
             format!("{name}, {most} trials with episodes of {episode}: {minutes:.0} min")
         }
         None => name.clone(),
-    }
-}
-
-/// Refuses an experiment of which this machine can hold nothing: an empty table is not a result.
-pub fn refuse_nothing(plan: &Plan, machine: &Machine) -> Result<(), Failure> {
-    let what = if machine.simulated.is_some() { "simulated" } else { "measured here" };
-    match plan.nothing_to_measure() {
-        Some(why) => Err(Failure::Usage(format!("none of this can be {what}, because {why}"))),
-        None => Ok(()),
     }
 }
 

@@ -27,10 +27,21 @@ pub fn write(dir: &Path, out: Option<&Path>, flag: &str) -> Result<PathBuf, Fail
 /// been printed: a page that cannot be written costs nothing but itself, and the exit code is the
 /// answer's. Of a measurement that ended early, what is said of that is enough.
 pub fn beside(dir: &Path, as_json: bool, ended_early: bool) -> Result<(), Failure> {
+    beside_with(dir, as_json, ended_early, || Answer::open(dir)?.page())
+}
+
+/// The same of a page that is made of what was measured just now.
+pub fn beside_with(
+    dir: &Path,
+    as_json: bool,
+    ended_early: bool,
+    page: impl FnOnce() -> Result<Page, Failure>,
+) -> Result<(), Failure> {
     let again = format!("'{} --html=FILE'", command(&["show"], dir));
-    match write(dir, None, &again) {
-        Ok(_) if as_json => Ok(()),
-        Ok(path) => output::print(&format!("report: {}; open it in a browser\n", pasteable(&path))),
+    let path = dir.join("report.html");
+    match put(&path, &again, page) {
+        Ok(()) if as_json => Ok(()),
+        Ok(()) => output::print(&format!("report: {}; open it in a browser\n", pasteable(&path))),
         Err(_) if ended_early => Ok(()),
         Err(failure) => {
             // stderr may be closed; ignore.

@@ -7,7 +7,7 @@ use ringfence_experiment::shell;
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_machine::Machine;
-use ringfence_report::json;
+use ringfence_report::{html, json};
 use ringfence_studies::Here;
 use ringfence_studies::pair::{self, Question};
 
@@ -85,7 +85,7 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     let mut experiment = question.screening(&kinds);
     flags::apply(&mut experiment, flags)?;
     experiment.check()?;
-    let least = ringfence_studies::plan_of(&experiment, machine)?.least_time();
+    let least = ringfence_studies::plan(&experiment, machine)?.least_time();
     let least = Span(least.div_f64(SCREENING)).rounded_up();
     if let Some(time) = experiment.measure.time.filter(|time| *time < least) {
         return Err(Failure::Usage(format!(
@@ -136,9 +136,10 @@ fn measure(
     let started = Instant::now();
     let outcome = pair::run(question, &mut Here::new(machine, dir, &stop, &mut show));
     show.end();
-    let outcome = outcome?;
+    let done = outcome?;
+    let outcome = &done.findings;
     if flags.output.json {
-        output::print_json(&json::pairs(question, &outcome, dir))?;
+        output::print_json(&json::pairs(question, outcome, dir))?;
     } else {
         let style = output::style();
         let seconds = started.elapsed().as_secs_f64();
@@ -146,7 +147,7 @@ fn measure(
         if style.details {
             text += &format!("{}\n", ringfence_report::machine_line(machine, &style));
         }
-        text += &ringfence_report::pair(&outcome, &style);
+        text += &ringfence_report::pair(outcome, &style);
         if style.details {
             text.push('\n');
         }
@@ -154,7 +155,9 @@ fn measure(
         text += &rest(dir, &style);
         output::print(&text)?;
     }
-    page::beside(dir, flags.output.json, outcome.ended_early.is_some())?;
+    page::beside_with(dir, flags.output.json, outcome.ended_early.is_some(), || {
+        Ok(html::pairs(outcome, &done.digests(machine)))
+    })?;
     match &outcome.ended_early {
         None => Ok(()),
         Some(why) if machine.simulated.is_some() => Err(Failure::Failed(format!(

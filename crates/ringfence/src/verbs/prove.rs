@@ -12,7 +12,7 @@ use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
-use ringfence_report::json;
+use ringfence_report::{html, json};
 use ringfence_studies::Here;
 use ringfence_studies::prove::{self as prove, Files, Question};
 use toml::{Table, Value};
@@ -152,7 +152,14 @@ fn measure(
         text += &format!("{blank}{seconds:.0} s; datasets: {}\n", pasteable(dir));
         output::print(&text)?;
     }
-    page::beside(dir, args.output.json, done.ended_early.is_some())?;
+    let again = |why: &String| match machine.simulated {
+        Some(_) => format!("{why}; run it again: the result is the same"),
+        None => format!("{why}; continue with: {}", command(&["prove", "--resume"], dir)),
+    };
+    let why = done.ended_early.as_ref().map(again);
+    page::beside_with(dir, args.output.json, why.is_some(), || {
+        Ok(html::proof(&done.findings, why.as_deref(), &done.digests(machine)))
+    })?;
     if let Some(Err(error)) = kept {
         return Err(error.into());
     }

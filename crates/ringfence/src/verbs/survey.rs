@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use ringfence_machine::Machine;
-use ringfence_report::json;
+use ringfence_report::{html, json};
 use ringfence_studies::survey::{self, Depth, Files, Options};
 
 use crate::args::Survey;
@@ -32,18 +32,21 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     show.announce(announced(&options, &machine, args));
     let surveyed = survey::run(&options, &machine, &stop, &mut show);
     show.end();
-    let surveyed = surveyed?;
+    let done = surveyed?;
+    let surveyed = &done.findings;
     if args.output.json {
-        output::print_json(&json::survey(&surveyed, &dir))?;
+        output::print_json(&json::survey(surveyed, &dir))?;
     } else {
         let style = output::style();
-        let mut text = ringfence_report::survey(&surveyed, &style);
+        let mut text = ringfence_report::survey(surveyed, &style);
         let seconds = started.elapsed().as_secs_f64();
         text += &format!("\n{seconds:.0} s; dataset: {}\n", pasteable(&dir));
         text += &details(&dir, &style);
         output::print(&text)?;
     }
-    page::beside(&dir, args.output.json, surveyed.ended_early.is_some())?;
+    page::beside_with(&dir, args.output.json, surveyed.ended_early.is_some(), || {
+        Ok(html::survey(surveyed, &done.digests(&machine)))
+    })?;
     match &surveyed.ended_early {
         None => Ok(()),
         Some(why) => Err(experiment::kept(why, &dir, &machine)),

@@ -4,7 +4,7 @@ use ringfence_experiment::Experiment;
 use ringfence_machine::Machine;
 use ringfence_report::json;
 use ringfence_studies::whatif::Files;
-use ringfence_studies::{engines, measure};
+use ringfence_studies::{StudyError, measure};
 
 use crate::args::{Measuring, On, Verb, WhatIf, parse_words};
 use crate::failure::Failure;
@@ -21,14 +21,12 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
         .map_err(|error| Failure::Usage(format!("--change: {error}")))?;
     let machines = [description.machine(), changed.machine()];
     let experiment = experiment(&args.command, &machines[0])?;
+    let mut plans = Vec::new();
     for (machine, which) in machines.iter().zip(["as it is described", "as it was changed"]) {
-        let plan = engines::plan(&experiment, machine)
-            .map_err(|error| Failure::Usage(format!("on the machine {which}: {error}")))?;
-        if let Some(why) = plan.nothing_to_measure() {
-            return Err(Failure::Usage(format!(
-                "on the machine {which} nothing can be run, because {why}"
-            )));
-        }
+        let on = |error: StudyError| Failure::Usage(format!("on the machine {which}: {error}"));
+        let plan = ringfence_studies::plan(&experiment, machine).map_err(on)?;
+        ringfence_studies::refuse_nothing(&plan, machine).map_err(on)?;
+        plans.push(plan);
     }
     let dir = results::new_dir(args.output.out.as_deref(), "whatif")?;
     folder::check_new(&dir)?;
@@ -36,11 +34,10 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(args.output.quiet);
     let parts = [("unchanged", files.unchanged()), ("changed", files.changed())];
-    for (machine, (name, dir_of)) in machines.iter().zip(&parts) {
+    for ((machine, plan), (name, dir_of)) in machines.iter().zip(plans).zip(&parts) {
         show.begin(name);
-        let done = measure::measure(&experiment, machine, dir_of, &stop, &mut |progress| {
-            show.update(progress)
-        });
+        let done =
+            measure::measure(plan, machine, dir_of, &stop, &mut |progress| show.update(progress));
         show.end();
         if let Some(why) = done?.ended.early() {
             return Err(kept(why, &dir, machine));

@@ -62,7 +62,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     // What a flag's value is refused for begins with the flag, as it was typed.
     (&["write", "--block", "100"], "ringfence: --block 100B is not a multiple of 64B"),
     (&["commit", ".", "--record", "4x"], "ringfence: --record 4x: '4x' is not a size"),
-    (&["commit", "/proc"], "ringfence: no log in /proc, because nothing is stored there"),
+    (&["commit", "/proc"], "here: no log in /proc, because nothing is stored there"),
     (&["commit", ".", "--batch", "0"], "ringfence: --batch 0 must be between 1 and 1024"),
     (
         &["sensitivity", "--victim", "chase", "--footprint", "1,8"],
@@ -206,12 +206,12 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
         "it would not show a slowdown",
     ),
     (&["prove", "--resume", "no-such-folder"], "name a folder that 'ringfence prove' wrote"),
-    (&["write", "--threads", "4000"], "none of this can be measured here, because"),
-    (&["write", "--threads", "3000,4000"], "none of this can be measured here, because"),
-    (&["neighbours", "--aggressors", "4000"], "none of this can be measured here, because"),
+    (&["write", "--threads", "4000"], "none of this can be measured here: "),
+    (&["write", "--threads", "3000,4000"], "none of this can be measured here: "),
+    (&["neighbours", "--aggressors", "4000"], "none of this can be measured here: "),
     (
         &["sensitivity", "--victim", "alu", "--placement", "remote"],
-        "none of this can be measured here, because",
+        "none of this can be measured here: ",
     ),
     (&["run", "/dev/zero"], "/dev/zero: this is not an ordinary file"),
     (&["neighbours", "--victim", "chase footprnt=4MiB"], "did you mean 'footprint'"),
@@ -515,13 +515,13 @@ fn targets_and_programs_that_this_machine_does_not_have() {
         (vec!["--target", "devdax:/dev/dax9.9"], "/dev/dax9.9"),
         (vec!["--target", "devdax:/dev/null"], "/dev/null"),
         (vec!["--target", "node:1023"], "NUMA node 1023"),
-        (vec!["--target", "node:4096"], "1024 NUMA nodes"),
+        (vec!["--target", "node:4096"], "no NUMA node 4096"),
     ];
     // Persistent memory holds the one, reserved pages the other.
     if !Path::new("/sys/bus/nd/devices").exists()
         || fs::read_dir("/sys/bus/nd/devices").unwrap().count() == 0
     {
-        cases.push((vec!["--target", &dax], "MAP_SYNC needs a file system"));
+        cases.push((vec!["--target", &dax], "no file system is mounted with DAX at"));
         cases.push((vec!["--target", "dax:/tmp"], "through the page cache, use file:/tmp"));
         cases.push((vec!["--target", "dax:/tmp"], "ringfence: --target dax:/tmp: "));
     }

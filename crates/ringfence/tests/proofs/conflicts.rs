@@ -260,7 +260,7 @@ fn questions_that_make_no_sense_are_refused_in_a_sentence() {
         (&["--victim", "alu", "--aggressor", "alu", "--levers", "magic"], "is not a lever"),
         (&["--victim", "alu", "--aggressor", "alu", "--try-env", "X"], "not of the form KEY=VALUE"),
         (&["--victim", "alu", "--victim-progress", "lines", "--aggressor", "alu"], "built-in"),
-        (&["--victim", "alu", "--aggressor", "alu", "--aggressors", "4000"], "because"),
+        (&["--victim", "alu", "--aggressor", "alu", "--aggressors", "4000"], "4000 other cores"),
         (&["--victim", "alu", "--aggressor", "alu", "--trials", "1"], "at least 4"),
         (
             &["--victim", "alu", "--aggressor", "dirty", "--other-dir", "nowhere"],

@@ -157,7 +157,7 @@ fn what_cannot_be_simulated_is_refused_in_a_sentence() {
          that 'ringfence machine' lists",
     );
     let file = ["write", "--machine", "laptop", "--instruction", "msync", "--target", "file:x"];
-    refused(&run(&file), "none of this can be simulated, because");
+    refused(&run(&file), "none of this can be simulated: ");
     let large = ["write", "--machine", "laptop", "--size", "1TiB", "--block", "4KiB", "--quiet"];
     refused(&run(&large), "has 16GiB there, and 1TiB are asked for");
     refused(&run(&["survey", "--machine", "lap-top"]), "did you mean laptop?");

@@ -8,12 +8,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
-use ringfence_dataset::Recorder;
-use ringfence_engine::available::{self, can_be_started};
+use ringfence_dataset::{Manifest, Recorder};
+use ringfence_engine::available;
 use ringfence_engine::program::instructions_are_counted;
 use ringfence_engine::runner::{self, Observer, Progress};
 use ringfence_engine::{Engine, EngineError, Used};
-use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
@@ -25,12 +24,14 @@ use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_workloads::room;
 
+use crate::plan::names_are_right;
 use crate::{StudyError, engines};
 
 pub use resume::{continue_or_begin, resume};
 pub use time::{Asked, set_default_time, set_time};
 
 /// What was measured.
+#[derive(Debug)]
 pub struct Measurement {
     /// The plan, with what was not run.
     pub plan: Plan,
@@ -51,22 +52,23 @@ pub struct Measurement {
     pub starts: Vec<Start>,
     /// What another process has set in resctrl meanwhile, one sentence each: it was left so.
     pub left: Vec<String>,
+    /// That of the dataset; none where it could not be brought to an end.
+    pub manifest: Option<Manifest>,
 }
 
-/// Measures an experiment on this machine and records it in `dir`, which is made with the first
-/// samples: what cannot be begun leaves nothing behind.
+/// Measures a plan, as far as its time allows, on its machine, and records it in `dir`, which is
+/// made with the first samples: what cannot be begun leaves nothing behind.
 ///
 /// # Errors
 /// [`StudyError::Usage`] for what makes no sense or cannot be had here; [`StudyError::Failed`]
 /// where nothing was measured or could be kept. What fails later is in [`Measurement::ended`].
 pub fn measure(
-    experiment: &Experiment,
+    mut plan: Plan,
     machine: &Machine,
     dir: &Path,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, StudyError> {
-    let mut plan = engines::plan(&decided(experiment), machine)?;
     plan.fit_to_time();
     let plan = plan;
     // Before anything runs: a folder that cannot be used should not cost a minute first.
@@ -85,7 +87,7 @@ pub fn measure(
     };
     if plan.measured().is_empty() {
         recording.begin().map_err(StudyError::Failed)?;
-        recording.finish(&Ended::Complete).map_err(StudyError::Failed)?;
+        let manifest = recording.finish(&Ended::Complete).map_err(StudyError::Failed)?;
         return Ok(Measurement {
             samples: Vec::new(),
             ended: Ended::Complete,
@@ -95,6 +97,7 @@ pub fn measure(
             used: Vec::new(),
             starts: Vec::new(),
             left: Vec::new(),
+            manifest,
         });
     }
     if machine.simulated.is_none() {
@@ -124,44 +127,43 @@ pub fn measure(
     }
     let (scale, starts) = (recording.scale, recording.starts.clone());
     recording.note_said(&left);
-    let ended = finished(recording.finish(&ended), ended);
+    let (ended, manifest) = finished(recording.finish(&ended), ended);
     if let Ended::Failed(why) = &ended
         && !ringfence_dataset::is_dataset(dir)
     {
         return Err(StudyError::Failed(why.clone()));
     }
-    Ok(Measurement { samples, ended, scale, plan, steps_before: 0, starts, used, left: left? })
+    let (steps_before, left) = (0, left?);
+    Ok(Measurement { samples, ended, scale, plan, steps_before, starts, used, left, manifest })
 }
 
-/// Hands an experiment's plan and an engine for it to a caller that measures a few windows and
-/// keeps none.
+/// Hands an engine for a plan to a caller that measures a few windows and keeps none.
 ///
 /// # Errors
 /// As [`measure`], and what `with` returns.
 pub fn with_engine<T>(
-    experiment: &Experiment,
+    plan: &Plan,
     machine: &Machine,
     stop: &AtomicBool,
     with: impl FnOnce(&Plan, &mut dyn Engine) -> Result<T, EngineError>,
 ) -> Result<T, StudyError> {
-    let plan = engines::plan(&decided(experiment), machine)?;
     if machine.simulated.is_none() {
-        nothing_is_only_simulated(&plan)?;
+        nothing_is_only_simulated(plan)?;
     }
-    progress_can_be_seen(&plan)?;
-    let mut engine = engines::choose(&plan, machine, stop)?;
-    let done = with(&plan, engine.as_mut());
+    progress_can_be_seen(plan)?;
+    let mut engine = engines::choose(plan, machine, stop)?;
+    let done = with(plan, engine.as_mut());
     engine.end()?;
     Ok(done?)
 }
 
 // Why measuring ended, when its dataset was brought to an end, or not: then all that was measured
 // is in its journal, and measuring can be resumed from there.
-fn finished(end: Result<(), String>, ended: Ended) -> Ended {
+fn finished(end: Result<Option<Manifest>, String>, ended: Ended) -> (Ended, Option<Manifest>) {
     match (end, ended) {
-        (Err(_), Ended::Failed(why)) => Ended::Failed(why),
-        (Err(why), _) => Ended::Failed(why),
-        (Ok(()), ended) => ended,
+        (Err(_), Ended::Failed(why)) => (Ended::Failed(why), None),
+        (Err(why), _) => (Ended::Failed(why), None),
+        (Ok(manifest), ended) => (ended, manifest),
     }
 }
 
@@ -215,27 +217,6 @@ fn times_loads_on(plan: &Plan) -> Option<CpuId> {
     plan.placed.cpus[counts.role].first().copied()
 }
 
-/// The experiment with the unit of a program's work, which is chosen here and stored in the
-/// dataset.
-pub fn decided(experiment: &Experiment) -> Experiment {
-    let mut experiment = experiment.clone();
-    for role in &mut experiment.roles {
-        let metric = role.name == experiment.metric;
-        for table in role.task.as_mut_slice() {
-            let is =
-                |key: &str, value: &str| table.get(key).and_then(|v| v.as_str()) == Some(value);
-            let open =
-                is("workload", "command") && (!table.contains_key("unit") || is("unit", "auto"));
-            // A metric that cannot be seen stays open, and is refused below.
-            if open && (instructions_are_counted() || !metric) {
-                let unit = if instructions_are_counted() { "instructions" } else { "cpu-time" };
-                table.insert("unit".into(), unit.into());
-            }
-        }
-    }
-    experiment
-}
-
 /// That every program and folder is there, that each program shows what it does, and that there is
 /// memory for all tasks.
 ///
@@ -243,8 +224,7 @@ pub fn decided(experiment: &Experiment) -> Experiment {
 /// [`StudyError::Usage`] otherwise.
 pub fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
     nothing_is_only_simulated(plan)?;
-    programs_are_there(plan)?;
-    folders_are_there(plan)?;
+    names_are_right(plan, plan.run_cases())?;
     progress_can_be_seen(plan)?;
     services_are_there(plan)?;
     room::for_tasks(plan).map_err(StudyError::Usage)
@@ -271,39 +251,6 @@ fn nothing_is_only_simulated(plan: &Plan) -> Result<(), StudyError> {
         if let Task::Trace(trace) = &plan.variants[active.role][active.variant].task {
             return Err(StudyError::Usage(available::only_simulated(trace).into()));
         }
-    }
-    Ok(())
-}
-
-// Said before anything is said of what a program shows: a name that is misspelt shows nothing.
-fn programs_are_there(plan: &Plan) -> Result<(), StudyError> {
-    for active in plan.run_cases().flat_map(|case| &plan.cases[case].active) {
-        let Task::Command(command) = &plan.variants[active.role][active.variant].task else {
-            continue;
-        };
-        // With a path of its own it is found on that alone.
-        let argv = command.argv().filter(|_| !command.env.contains_key("PATH")).unwrap_or_default();
-        if let Some(program) = argv.first().filter(|program| !can_be_started(program))
-            && !(program.contains('/') && Path::new(program).exists())
-        {
-            return Err(StudyError::Usage(available::no_such_program(program)));
-        }
-    }
-    Ok(())
-}
-
-// Before anything is announced; what a file system accepts is tried out later.
-fn folders_are_there(plan: &Plan) -> Result<(), StudyError> {
-    for active in plan.run_cases().flat_map(|case| &plan.cases[case].active) {
-        let task = &plan.variants[active.role][active.variant].task;
-        let Some(dir) = task.works_in() else { continue };
-        available::folder_to_write(dir).map_err(|error| {
-            StudyError::Usage(format!(
-                "{}: files cannot be created in {}: {error}; name another folder",
-                plan.experiment.roles[active.role].name,
-                dir.display()
-            ))
-        })?;
     }
     Ok(())
 }
@@ -376,10 +323,10 @@ impl Recording<'_> {
         }
     }
 
-    fn finish(&mut self, ended: &Ended) -> Result<(), String> {
-        let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
+    fn finish(&mut self, ended: &Ended) -> Result<Option<Manifest>, String> {
+        let Some(mut recorder) = self.recorder.take() else { return Ok(None) };
         recorder.note_starts(&self.starts[self.noted..]).map_err(|error| error.to_string())?;
-        recorder.finish(ended).map_err(|error| error.to_string())
+        recorder.finish(ended).map(Some).map_err(|error| error.to_string())
     }
 }
 

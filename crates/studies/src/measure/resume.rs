@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use ringfence_dataset::{Dataset, Lock, Recorder};
 use ringfence_engine::runner::{self, Earlier, Progress};
-use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
+use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 
-use super::{Measurement, Recording, decided, progress_can_be_seen};
+use super::{Measurement, Recording, progress_can_be_seen};
 use crate::{StudyError, engines};
 
 /// Resumes the dataset in `dir` where it stopped, for whatever reason; one that
@@ -74,18 +74,18 @@ pub fn resume(
     let (samples, ended) = ran?;
     let starts = [dataset.manifest.starts.clone(), recording.starts.clone()].concat();
     recording.note_said(&left);
-    let ended = super::finished(recording.finish(&ended), ended);
+    let (ended, manifest) = super::finished(recording.finish(&ended), ended);
     let (scale, plan, left) = (dataset.manifest.scale, dataset.plan, left?);
-    Ok(Measurement { samples, ended, scale, plan, steps_before, starts, used, left })
+    Ok(Measurement { samples, ended, scale, plan, steps_before, starts, used, left, manifest })
 }
 
-/// Measures an experiment into `dir`, unless that was done there before: a complete dataset of this
+/// Measures a plan into `dir`, unless that was done there before: a complete dataset of its
 /// very experiment is used as it is, and an incomplete one is resumed.
 ///
 /// # Errors
 /// As [`super::measure`] and [`resume`]; and where `dir` holds another experiment.
 pub fn continue_or_begin(
-    experiment: &Experiment,
+    plan: Plan,
     machine: &Machine,
     dir: &Path,
     stop: &AtomicBool,
@@ -94,10 +94,10 @@ pub fn continue_or_begin(
     if !ringfence_dataset::is_dataset(dir) {
         // A program killed while it began one may have left parts without any sample.
         Recorder::clear_unbegun(dir)?;
-        return super::measure(experiment, machine, dir, stop, progress);
+        return super::measure(plan, machine, dir, stop, progress);
     }
     let dataset = Dataset::open(dir)?;
-    let differs = dataset.plan.experiment != decided(experiment);
+    let differs = dataset.plan.experiment != plan.experiment;
     let reason = if differs {
         Some("it contains another experiment".into())
     } else {
@@ -116,12 +116,13 @@ fn done(dataset: Dataset) -> Measurement {
     Measurement {
         plan,
         samples,
-        ended: manifest.ended.unwrap_or(Ended::Complete),
+        ended: manifest.ended.clone().unwrap_or(Ended::Complete),
         scale: manifest.scale,
         steps_before: steps_before as u64,
         used: Vec::new(),
-        starts: manifest.starts,
+        starts: manifest.starts.clone(),
         left: Vec::new(),
+        manifest: Some(manifest),
     }
 }
 

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
+use ringfence_experiment::Measure;
 use ringfence_experiment::plan::{Plan, is_whole_run};
 use ringfence_experiment::units::{Share, Span};
-use ringfence_experiment::{Experiment, Measure};
 use ringfence_machine::Machine;
 
-use super::decided;
-use crate::engines;
 use crate::prove::time::{LAST_LOOK, looks};
 
 /// The default time of a verb without one of its own.
@@ -30,20 +28,20 @@ pub struct Asked {
     pub trials: bool,
 }
 
-/// Sets how long an experiment is measured. A time that was given is used until the question is
+/// Sets how long a plan is measured. A time that was given is used until the question is
 /// settled, and so is any time where a precision or a budget settles it. Otherwise the verb's own
 /// time, or 60 s, ends the verb's trials, and is longer where a figure of every case takes
 /// longer. Episodes, A/A runs and runs that are timed whole take as long as their trials do.
 ///
 /// A simulation ends once it is precise: its time is not that of a clock.
-pub fn set_time(experiment: &mut Experiment, machine: &Machine, asked: Asked) {
-    // What cannot be planned is refused later.
-    let Ok(plan) = engines::plan(&decided(experiment), machine) else { return };
+pub fn set_time(plan: &mut Plan, machine: &Machine, asked: Asked) {
+    let (least, least_trial, is_whole) = (least(plan), plan.least_trial(), runs_whole(plan));
+    let experiment = &mut plan.experiment;
     let measure = &mut experiment.measure;
     let settles = measure.precision.is_some() || measure.decide.is_some();
     let simulated = machine.simulated.is_some();
     if measure.time.is_none() {
-        let is_long = measure.episode.is_some() || experiment.aa.is_some() || runs_whole(&plan);
+        let is_long = measure.episode.is_some() || experiment.aa.is_some() || is_whole;
         if asked.trials || is_long || simulated && settles {
             return;
         }
@@ -53,10 +51,10 @@ pub fn set_time(experiment: &mut Experiment, machine: &Machine, asked: Asked) {
         }
     }
     let own = measure.time.unwrap_or(USUAL);
-    let time = if asked.time { own } else { own.max(least(&plan)) };
+    let time = if asked.time { own } else { own.max(least) };
     measure.time = Some(time);
     if (asked.time || settles) && !asked.trials && !simulated {
-        use_the_time(measure, plan.least_trial(), time);
+        use_the_time(measure, least_trial, time);
     }
 }
 
@@ -66,9 +64,8 @@ fn runs_whole(plan: &Plan) -> bool {
 }
 
 /// Sets a default time: `time`, or longer if a figure of every case takes longer.
-pub fn set_default_time(experiment: &mut Experiment, machine: &Machine, time: Span) {
-    let least = engines::plan(&decided(experiment), machine).map_or(time, |plan| least(&plan));
-    experiment.measure.time = Some(time.max(least));
+pub fn set_default_time(plan: &mut Plan, time: Span) {
+    plan.experiment.measure.time = Some(time.max(least(plan)));
 }
 
 // What a figure of every case takes.

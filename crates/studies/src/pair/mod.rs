@@ -19,7 +19,6 @@ pub mod question;
 use std::path::Path;
 use std::time::Duration;
 
-use ringfence_experiment::plan::Plan;
 use ringfence_experiment::{Experiment, Kind as Of};
 use ringfence_machine::Machine;
 
@@ -29,7 +28,7 @@ pub use progress::Progress;
 pub use question::{Kind, Question, letter};
 
 use crate::StudyError;
-use crate::{Here, Kept, Planned, Stage, Study};
+use crate::{Done, Here, Kept, Planned, Stage, Study};
 
 /// Folder of the first dataset: every pair.
 pub const SCREEN: &str = "screen";
@@ -41,12 +40,12 @@ pub const CONFIRM: &str = "confirm";
 /// # Errors
 /// Where nothing can be measured; nothing is left behind then. What fails or is interrupted later
 /// is part of the outcome.
-pub fn run(question: &Question, here: &mut Here) -> Result<Outcome, StudyError> {
+pub fn run(question: &Question, here: &mut Here) -> Result<Done<Outcome>, StudyError> {
     let kinds = question.kinds().map_err(StudyError::Usage)?;
     let screening = question.screening(&kinds);
     can_be_run(&screening, here.machine, &kinds)?;
     is_ours_or_empty(question, here.dir)?;
-    Ok(crate::carry_out(&mut Pairing { question, kinds, dir: here.dir }, here)?.findings)
+    crate::carry_out(&mut Pairing { question, kinds, dir: here.dir }, here)
 }
 
 struct Pairing<'a> {
@@ -130,11 +129,7 @@ pub fn read(dir: &Path) -> Result<Option<(Question, Outcome)>, StudyError> {
 
 // Every pair is needed: one that cannot be run would leave assignments out.
 fn can_be_run(screening: &Experiment, machine: &Machine, kinds: &[Kind]) -> Result<(), StudyError> {
-    let plan = match machine.simulated {
-        Some(_) => crate::plan_of(screening, machine)?,
-        None => Plan::new(screening, &machine.topology, machine.features.as_ref())
-            .map_err(|error| StudyError::Usage(error.to_string()))?,
-    };
+    let plan = crate::plan(screening, machine)?;
     let refused = (0..plan.cases.len()).find_map(|case| Some((case, plan.refusal(case)?)));
     match refused {
         Some((case, reason)) => {
@@ -176,6 +171,7 @@ mod tests {
     use ringfence_experiment::class::Class;
     use ringfence_experiment::ended::Ended;
     use ringfence_experiment::plan;
+    use ringfence_experiment::plan::Plan;
     use ringfence_experiment::sample::{self, Sample};
     use ringfence_experiment::{Measure, PlacementKind};
     use ringfence_machine::fixtures;

@@ -19,9 +19,8 @@ use super::{
     AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers,
     order,
 };
-use crate::StudyError;
-use crate::{Done, Here, Kept, Planned, Stage, Study};
-use crate::{engines, measure};
+use crate::measure;
+use crate::{Done, Here, Kept, Planned, Stage, Study, StudyError};
 
 /// The baseline's plan: what can be checked before anything runs.
 ///
@@ -42,21 +41,17 @@ pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, 
         return Err(StudyError::Usage(why));
     }
     let whole = whole_runs(question);
-    let experiment = measure::decided(&experiments::baseline(question, whole, Given::default()));
-    if machine.simulated.is_some() {
-        let plan = engines::plan(&experiment, machine)?;
-        return match (0..plan.cases.len()).find_map(|case| plan.refusal(case)) {
-            Some(why) => Err(StudyError::Usage(format!("this cannot be simulated, because {why}"))),
-            None => Ok(plan),
-        };
-    }
-    let plan =
-        Plan::new(&experiment, &machine.topology, machine.features.as_ref()).map_err(usage)?;
+    let plan = crate::plan(&experiments::baseline(question, whole, Given::default()), machine)?;
     let refused = (0..plan.cases.len()).find_map(|case| plan.refusal(case));
-    if let Some(why) = refused {
-        return Err(StudyError::Usage(format!("this cannot be measured here, because {why}")));
+    match (refused, &machine.simulated) {
+        (None, Some(_)) => Ok(plan),
+        (None, None) => measure::tasks_can_be_measured(&plan).map(|()| plan),
+        (Some(why), Some(_)) => Err(StudyError::Usage(format!("this cannot be simulated: {why}"))),
+        (Some(why), None) => {
+            crate::plan::names_are_right(&plan, 0..plan.cases.len())?;
+            Err(StudyError::Usage(format!("this cannot be measured here: {why}")))
+        }
     }
-    measure::tasks_can_be_measured(&plan).map(|()| plan)
 }
 
 /// The time of a proof for which neither a time nor trials were given: [`time::DEFAULT`], or what
@@ -380,8 +375,9 @@ fn trials_it_takes(stage: Stage, arm: &str) -> u32 {
 
 // The least that so many trials of an experiment take, and that it is not refused in.
 fn least_of(experiment: &Experiment, machine: &Machine, trials: u32) -> Option<Duration> {
-    let plan = Plan::new(experiment, &machine.topology, machine.features.as_ref());
-    plan.ok().map(|plan| (plan.least_trial() * trials).max(plan.least_time()))
+    crate::plan(experiment, machine)
+        .ok()
+        .map(|plan| (plan.least_trial() * trials).max(plan.least_time()))
 }
 
 fn no_time_to_confirm(left: Duration, least: Duration, trials: u32) -> Reason {
@@ -444,12 +440,10 @@ fn worked(baseline: &Stage) -> Option<Worked> {
 fn control(question: &Question, here: &mut Here) -> Result<Control, StudyError> {
     here.begin("control");
     let left = question.time.map(|time| time.0.saturating_sub(here.elapsed()));
-    measure::with_engine(
-        &experiments::control(question),
-        here.machine,
-        here.stop,
-        |plan, engine| control::measure(plan, engine, left),
-    )
+    let plan = crate::plan(&experiments::control(question), here.machine)?;
+    measure::with_engine(&plan, here.machine, here.stop, |plan, engine| {
+        control::measure(plan, engine, left)
+    })
 }
 
 fn candidates(
@@ -515,7 +509,7 @@ fn simulated(
 ) -> Vec<Candidate> {
     let experiment =
         experiments::levers(question, false, &candidates, FEWEST_TRIALS, Given::default());
-    let Ok(plan) = engines::plan(&experiment, machine) else { return candidates };
+    let Ok(plan) = crate::plan(&experiment, machine) else { return candidates };
     let mut kept = Vec::new();
     for candidate in candidates {
         let of_it =

@@ -13,7 +13,7 @@ use ringfence_machine::units::Bytes;
 
 use super::experiments::{self, Depth, Victim, Writers};
 use super::{Files, Probes, Survey, conclude, folder, probes};
-use crate::{Here, Kept, Planned, Stage, Study, Watch};
+use crate::{Done, Here, Kept, Planned, Stage, Study, Watch};
 use crate::{StudyError, few_trials};
 
 /// How often the survey checks for Ctrl-C while it probes.
@@ -41,10 +41,10 @@ pub fn run(
     machine: &Machine,
     stop: &AtomicBool,
     watch: &mut dyn Watch,
-) -> Result<Survey, StudyError> {
+) -> Result<Done<Survey>, StudyError> {
     let mut surveying = Surveying { options, survey: None, taken: 0 };
     let mut here = Here::new(machine, &options.dir, stop, watch);
-    Ok(crate::carry_out(&mut surveying, &mut here)?.findings)
+    crate::carry_out(&mut surveying, &mut here)
 }
 
 /// The experiments that a survey would run, as far as they can be told beforehand: its victim sized
@@ -69,9 +69,7 @@ pub fn expected(options: &Options) -> Duration {
 
 /// What it writes to disks at most.
 pub fn writes(options: &Options, machine: &Machine) -> Bytes {
-    let plan = |experiment: &Experiment| {
-        Plan::new(experiment, &machine.topology, machine.features.as_ref()).ok()
-    };
+    let plan = |experiment: &Experiment| crate::plan(experiment, machine).ok();
     let plans = files(options).iter().filter_map(plan).collect::<Vec<_>>();
     Bytes(plans.iter().filter_map(write_budget::at_most).map(|bytes| bytes.0).sum())
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use ringfence_analysis::estimate::Looks;
 use ringfence_analysis::results::{self, CaseResult};
 use ringfence_experiment::budget::Budget;
-use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Instruction;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, Measure};
@@ -18,7 +17,7 @@ use super::choice::{self, Choice, Costs};
 use super::{Question, experiments, prices};
 use crate::prove::{self as prove, Proof, Verdict};
 use crate::{Here, Kept, Planned, Stage, Study};
-use crate::{Prober, StudyError, few_trials, plan_of};
+use crate::{Prober, StudyError, few_trials, plan, refuse_nothing};
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -51,15 +50,7 @@ pub struct Tuned {
 /// # Errors
 /// One sentence.
 pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
-    let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
-    Plan::new(&experiments::costs(question), &machine.topology, machine.features.as_ref())
-        .map_err(usage)?;
-    if machine.simulated.is_some() {
-        let plan = plan_of(&experiments::costs(question), machine)?;
-        if let Some(why) = plan.nothing_to_measure() {
-            return Err(StudyError::Usage(format!("none of this can be simulated, because {why}")));
-        }
-    }
+    refuse_nothing(&plan(&experiments::costs(question), machine)?, machine)?;
     if let Some(asked) = beside(question, &pmdk(machine)?) {
         prove::plan_of_baseline(&asked, machine)?;
     }

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringfence_engine::runner::Progress;
-use ringfence_experiment::plan::Plan;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, ExperimentError};
 use ringfence_machine::Machine;
@@ -102,7 +101,7 @@ fn announced(
     machine: &Machine,
     asked: &LockMeasure,
 ) -> Result<Option<String>, Failure> {
-    let mut plan = Plan::new(wanted, &machine.topology, machine.features.as_ref())?;
+    let mut plan = ringfence_studies::plan(wanted, machine)?;
     plan.fit_to_time();
     Ok(announce::plan(&plan, machine, &asked.measuring.output))
 }
@@ -115,7 +114,7 @@ fn cpu_of_reader(question: &Question, machine: &Machine) -> Result<CpuId, Failur
     };
     let draft = lock::experiment(question, &Capabilities::default())
         .map_err(|error| of_the_size(&error).unwrap_or_else(|| error.into()))?;
-    let placed = Plan::new(&draft, &machine.topology, machine.features.as_ref())?.placed;
+    let placed = ringfence_studies::plan(&draft, machine)?.placed;
     let cpu = placed.cpus[0].first().copied();
     cpu.ok_or_else(|| Failure::Usage("this machine has no CPU for the reader".into()))
 }
@@ -129,9 +128,10 @@ fn ready(
     flags::apply(&mut wanted, flags)?;
     wanted.check()?;
     let asked = Asked { time: flags.time.is_some(), trials: flags.trials.is_some() };
-    set_time(&mut wanted, machine, asked);
-    let mut plan = Plan::new(&wanted, &machine.topology, machine.features.as_ref())?;
-    experiment::refuse_nothing(&plan, machine)?;
+    let mut plan = ringfence_studies::plan(&wanted, machine)?;
+    set_time(&mut plan, machine, asked);
+    wanted.measure = plan.experiment.measure.clone();
+    ringfence_studies::refuse_nothing(&plan, machine)?;
     plan.fit_to_time();
     measure::check_time(&plan)?;
     Ok(wanted)

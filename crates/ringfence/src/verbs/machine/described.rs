@@ -7,7 +7,6 @@ use std::time::Instant;
 use ringfence_dataset::{Dataset, text_file};
 use ringfence_experiment::Experiment;
 use ringfence_experiment::Kind;
-use ringfence_experiment::plan::Plan;
 use ringfence_report::describe;
 use ringfence_report::json;
 use ringfence_simulator::catalogue;
@@ -75,7 +74,7 @@ pub fn sensitivity(args: &MachineSensitivity) -> Result<(), Failure> {
         None => WRITES.replace("TARGET", &args.target),
     };
     let experiment = Experiment::parse(&text)?;
-    let plan = Plan::new(&experiment, &description.machine().topology, None)?;
+    let plan = ringfence_studies::plan(&experiment, &description.machine())?;
     let cells = Measured::planned(&plan);
     let mut show = Show::new(args.json || args.markdown);
     let started = Instant::now();

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use ringfence_engine::available::can_be_started;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{Plan, least_window};
 use ringfence_experiment::sample::Sample;
@@ -110,8 +109,12 @@ fn measure_all(
     let mut found = Measured { all: Vec::new(), cases: 0, early: None, failed: Vec::new() };
     for experiment in chosen {
         show.begin(&experiment.name);
-        let experiment = &in_default_time(experiment, machine);
-        let plan = ringfence_engine::available::plan_for(experiment, machine, &can_be_started)?;
+        let mut plan = ringfence_studies::plan(experiment, machine)?;
+        // The file's time is a default here: it is extended so that every published figure can be
+        // compared.
+        if let Some(time) = plan.experiment.measure.time {
+            measure::set_default_time(&mut plan, time);
+        }
         // The limit is of the whole run, and what writes to disks would only reach it again.
         if found.early.is_some() && plan.writes_about().is_some() {
             show.note(&format!(
@@ -150,15 +153,6 @@ fn measure_all(
     Ok(found)
 }
 
-// The file's time is a default here: it is extended so that every published figure can be compared.
-fn in_default_time(experiment: &Experiment, machine: &Machine) -> Experiment {
-    let mut experiment = experiment.clone();
-    if let Some(time) = experiment.measure.time {
-        measure::set_default_time(&mut experiment, machine, time);
-    }
-    experiment
-}
-
 // An experiment of which nothing can be run here leaves no dataset.
 fn measure_or_not(
     plan: Plan,
@@ -172,10 +166,8 @@ fn measure_or_not(
     }
     std::fs::create_dir_all(dir)
         .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
-    let experiment = &plan.experiment;
-    let own = dir.join(&experiment.name);
-    let done =
-        measure::measure(experiment, machine, &own, stop, &mut |progress| show.update(progress))?;
+    let own = dir.join(&plan.experiment.name);
+    let done = measure::measure(plan, machine, &own, stop, &mut |progress| show.update(progress))?;
     Ok((done.plan, done.samples, done.ended))
 }
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use ringfence_analysis::estimate::NotEstimable;
 use ringfence_experiment::budget::Budget;
-use ringfence_experiment::plan::Plan;
 use ringfence_experiment::units::{Share, Span};
 use ringfence_report::json;
 use ringfence_studies::Watch;
@@ -105,12 +104,12 @@ fn end(settings: &Settings, commands: usize) -> String {
 // Commands that run on.
 fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let (started, machine) = (Instant::now(), host::examine()?);
-    let mut experiment = progress::experiment(flags, how).map_err(Failure::Usage)?;
-    let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
+    let experiment = progress::experiment(flags, how).map_err(Failure::Usage)?;
+    let mut plan = ringfence_studies::plan(&experiment, &machine)?;
     let time = experiment.measure.time.map_or(Duration::ZERO, |time| time.0);
     let least = plan.least_time();
     if flags.time.is_none() {
-        experiment.measure.time = Some(Span(time.max(least)).rounded_up());
+        plan.experiment.measure.time = Some(Span(time.max(least)).rounded_up());
     } else if time < least {
         return Err(Failure::Usage(format!(
             "--time {} is too short: a figure needs at least 4 trials, which take {least}; give \
@@ -119,20 +118,19 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
             least = Span(least).rounded_up(),
         )));
     }
-    experiment.measure.looks = progress::looks(time.max(least), plan.least_trial());
-    experiment.check()?;
+    plan.experiment.measure.looks = progress::looks(time.max(least), plan.least_trial());
+    plan.experiment.check()?;
     let dir = results::new_dir(flags.out.as_deref(), "versus")?;
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(flags.quiet);
     show.begin("versus");
-    let measure = &experiment.measure;
+    let measure = &plan.experiment.measure;
     let budget = measure.decide.as_ref().and_then(|decide| decide.budget(measure.quantity));
     let told = budget.unwrap_or(Budget::Slowdown(measure.margin));
     if let Some(precision) = Precision::of(told, measure, measure.time.map(|time| time.0)) {
         Watch::precision(&mut show, &precision);
     }
-    let done =
-        measure::measure(&experiment, &machine, &dir, &stop, &mut |progress| show.update(progress));
+    let done = measure::measure(plan, &machine, &dir, &stop, &mut |progress| show.update(progress));
     show.end();
     let done = done?;
     let found = ringfence_studies::findings::Findings::from(&done);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::{StudyError, few_trials, measure, plan_of};
+use crate::{StudyError, few_trials, measure, plan};
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
@@ -172,7 +172,7 @@ impl Job {
     // About how much there is to simulate: all running instances, in each window of a trial.
     fn size(&self) -> u64 {
         let Ok(experiment) = &self.experiment else { return 0 };
-        let Ok(plan) = plan_of(experiment, &self.examined) else { return 0 };
+        let Ok(plan) = plan(experiment, &self.examined) else { return 0 };
         let running = |case: usize| {
             plan.cases[case].active.iter().map(|active| u64::from(active.count)).sum::<u64>()
         };
@@ -205,14 +205,13 @@ impl Job {
         dir: &Path,
         stop: &AtomicBool,
     ) -> Result<Outcome, StudyError> {
-        let plan = plan_of(experiment, &self.examined)?;
+        let mut plan = plan(experiment, &self.examined)?;
         let (plan, samples, ended): (_, Vec<Sample>, Ended) = if plan.measured().is_empty() {
             (plan, Vec::new(), Ended::Complete)
         } else {
             let own = dir.join(&self.folder);
-            let mut experiment = experiment.clone();
-            few_trials(&mut experiment.measure, &self.examined);
-            let done = measure::measure(&experiment, &self.examined, &own, stop, &mut |_| {})?;
+            few_trials(&mut plan.experiment.measure, &self.examined);
+            let done = measure::measure(plan, &self.examined, &own, stop, &mut |_| {})?;
             (done.plan, done.samples, done.ended)
         };
         if let Ended::Failed(why) = &ended {

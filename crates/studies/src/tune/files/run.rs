@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{Here, Kept, Planned, Stage, Study, StudyError};
+use crate::{Here, Kept, Planned, Stage, Study, StudyError, plan};
 use ringfence_analysis::estimate::{Estimate, Finding, Looks, Verdict};
 use ringfence_analysis::results;
-use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Commit, Sync, Target};
 use ringfence_experiment::{Experiment, Reason};
 use ringfence_machine::Machine;
@@ -80,10 +79,9 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
              --machine"
         )));
     }
-    let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
     let all = [Some(experiments::costs(question)), Some(experiments::batches(question, PLAIN.way))];
     for experiment in all.iter().flatten() {
-        Plan::new(experiment, &machine.topology, machine.features.as_ref()).map_err(usage)?;
+        plan(experiment, machine)?;
     }
     let plain = Commit {
         dir: question.dir.clone(),

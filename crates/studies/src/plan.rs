@@ -1,0 +1,106 @@
+//! Plans of experiments on machines.
+
+use std::path::Path;
+
+use ringfence_engine::available::{self, can_be_started};
+use ringfence_engine::program::instructions_are_counted;
+use ringfence_experiment::Experiment;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::{Command, Task};
+use ringfence_machine::Machine;
+
+use crate::engines::described;
+use crate::{StudyError, recordings};
+
+/// The plan of an experiment on a machine: the only place where one is made to be run. What the
+/// machine lacks, and what is not simulated, is not run, with the reason, be that all of it.
+///
+/// # Errors
+/// What makes no sense.
+pub fn plan(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyError> {
+    let experiment = &decided(experiment);
+    let planned = match described(machine).map_err(StudyError::Usage)? {
+        Some(description) => {
+            let recordings = recordings::read(experiment).map_err(StudyError::Usage)?;
+            ringfence_simulator::plan_with(&recordings, experiment, &description, machine)
+        }
+        None => available::plan_for(experiment, machine, &can_be_started),
+    };
+    planned.map_err(|error| StudyError::Usage(error.to_string()))
+}
+
+/// Refuses a plan of which nothing can be run: an empty table is not a result.
+///
+/// # Errors
+/// [`StudyError::Usage`] with the reason.
+pub fn refuse_nothing(plan: &Plan, machine: &Machine) -> Result<(), StudyError> {
+    let Some(why) = plan.nothing_to_measure() else { return Ok(()) };
+    if machine.simulated.is_some() {
+        return Err(StudyError::Usage(format!("none of this can be simulated: {why}")));
+    }
+    names_are_right(plan, 0..plan.cases.len())?;
+    Err(StudyError::Usage(format!("none of this can be measured here: {why}")))
+}
+
+/// That the programs of these cases can be started, that processes which should run already do, and
+/// that files can be created in the folders that are named. It is said before anything is said of
+/// what a program shows: a name that is misspelt shows nothing.
+///
+/// # Errors
+/// [`StudyError::Usage`] with the nearest name, or why not.
+pub fn names_are_right(plan: &Plan, cases: impl Iterator<Item = usize>) -> Result<(), StudyError> {
+    for active in cases.flat_map(|case| &plan.cases[case].active) {
+        let task = &plan.variants[active.role][active.variant].task;
+        let role = &plan.experiment.roles[active.role].name;
+        match task {
+            Task::Command(command) => program_is_there(command)?,
+            Task::Attached(attached) => {
+                if let Some(why) = ringfence_limits::attachment::missing(attached) {
+                    return Err(StudyError::Usage(format!("{role}: {why}")));
+                }
+            }
+            _ => {}
+        }
+        // What the file system accepts is tried out later.
+        let Some(dir) = task.works_in() else { continue };
+        available::folder_to_write(dir).map_err(|error| {
+            StudyError::Usage(format!(
+                "{role}: files cannot be created in {}: {error}; name another folder",
+                dir.display()
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+fn program_is_there(command: &Command) -> Result<(), StudyError> {
+    // With a path of its own it is found on that alone.
+    let argv = command.argv().filter(|_| !command.env.contains_key("PATH")).unwrap_or_default();
+    let Some(program) = argv.first().filter(|program| !can_be_started(program)) else {
+        return Ok(());
+    };
+    match program.contains('/') && Path::new(program).exists() {
+        true => Ok(()),
+        false => Err(StudyError::Usage(available::no_such_program(program))),
+    }
+}
+
+// The experiment with the unit of a program's work, which is chosen here and stored in the dataset.
+fn decided(experiment: &Experiment) -> Experiment {
+    let mut experiment = experiment.clone();
+    for role in &mut experiment.roles {
+        let metric = role.name == experiment.metric;
+        for table in role.task.as_mut_slice() {
+            let is =
+                |key: &str, value: &str| table.get(key).and_then(|v| v.as_str()) == Some(value);
+            let open =
+                is("workload", "command") && (!table.contains_key("unit") || is("unit", "auto"));
+            // A metric that cannot be seen stays open, and is refused below.
+            if open && (instructions_are_counted() || !metric) {
+                let unit = if instructions_are_counted() { "instructions" } else { "cpu-time" };
+                table.insert("unit".into(), unit.into());
+            }
+        }
+    }
+    experiment
+}
