@@ -59,7 +59,7 @@ pub fn planned(options: &Options, machine: &Machine) -> Vec<Experiment> {
         victims.iter().map(|victim| experiments::neighbours(depth, victim, &writers, size, seed));
     let files = options.files.iter().flat_map(|files| files.experiments(depth, seed));
     let all = std::iter::once(experiments::cost(depth, size, seed)).chain(beside).chain(files);
-    all.map(|experiment| on(machine, experiment)).collect()
+    all.map(|experiment| on(machine, depth, experiment)).collect()
 }
 
 /// About how long it takes.
@@ -92,8 +92,12 @@ fn files(options: &Options) -> Vec<Experiment> {
     files.as_ref().map_or(Vec::new(), |files| files.experiments(*depth, *seed))
 }
 
-fn on(machine: &Machine, mut experiment: Experiment) -> Experiment {
+fn on(machine: &Machine, depth: Depth, mut experiment: Experiment) -> Experiment {
     few_trials(&mut experiment.measure, machine);
+    // Simulated trials scatter little.
+    if machine.simulated.is_some() && depth == Depth::Quick {
+        experiment.measure.looks.truncate(1);
+    }
     experiment
 }
 
@@ -120,7 +124,7 @@ impl Surveying<'_> {
 
     fn planned(&self, name: String, experiment: Experiment) -> Planned {
         let experiment = match &self.survey {
-            Some(survey) => on(&survey.machine, experiment),
+            Some(survey) => on(&survey.machine, self.options.depth, experiment),
             None => experiment,
         };
         Planned { name, dir: self.options.dir.join(&experiment.name), experiment }
