@@ -73,9 +73,14 @@ pub fn aggressor(flags: &Services) -> Option<Table> {
     Some(table([("workload", "attached".into()), (kind, name)]))
 }
 
-/// A refusal of the running aggressor, beginning with the flag that names it.
-pub fn beginning_with_its_flag(failure: Failure) -> Failure {
+/// A refusal of a task, beginning with the flag that names it; `given` are the roles that have a
+/// flag of their name.
+pub fn beginning_with_its_flag(failure: Failure, given: &[&str]) -> Failure {
     let Failure::Usage(why) = failure else { return failure };
+    let is_of = |role: &&str| why.strip_prefix(*role).is_some_and(|rest| rest.starts_with(": "));
+    if given.iter().any(is_of) {
+        return Failure::Usage(format!("--{why}"));
+    }
     let of_kind = |kind: &str| {
         let rest = why.strip_prefix("aggressor: ")?.strip_prefix(kind)?.strip_prefix(':')?;
         Some(format!("--aggressor-{kind} {rest}"))

@@ -12,7 +12,8 @@ use crate::shared::{experiment, flags, program, services};
 
 pub fn run(args: &Neighbours) -> Result<(), Failure> {
     let done = experiment::run(experiment(args)?, &args.on, &args.measuring);
-    done.map_err(services::beginning_with_its_flag)
+    let given = if args.aggressor.is_empty() { &["victim"][..] } else { &["victim", "aggressor"] };
+    done.map_err(|failure| services::beginning_with_its_flag(failure, given))
 }
 
 pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {

@@ -40,8 +40,11 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
     if args.system || question.system {
         ringfence_limits::system::allow();
     }
+    let roles = [("victim", &args.victim), ("aggressor", &args.aggressor)];
+    let given: Vec<&str> =
+        roles.iter().filter(|(_, flag)| flag.is_some()).map(|(role, _)| *role).collect();
     let plan = prove::plan_of_baseline(&question, &machine)
-        .map_err(|error| beginning_with_its_flag(error.into(), args))?;
+        .map_err(|error| services::beginning_with_its_flag(error.into(), &given))?;
     if args.resume.is_none() {
         question.time = question.time.or_else(|| prove::default_time(&question, &plan, &machine));
         prove::check_time(&question, &plan, &machine)?;
@@ -51,19 +54,6 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
         announce(&question, &plan, &machine);
     }
     measure(args, &question, &machine, &dir)
-}
-
-// What is wrong with a task, beginning with what was typed.
-fn beginning_with_its_flag(error: Failure, args: &Prove) -> Failure {
-    let given = [("victim: ", &args.victim), ("aggressor: ", &args.aggressor)];
-    match error {
-        Failure::Usage(why)
-            if given.iter().any(|(role, flag)| flag.is_some() && why.starts_with(role)) =>
-        {
-            Failure::Usage(format!("--{why}"))
-        }
-        other => services::beginning_with_its_flag(other),
-    }
 }
 
 // What is about to be measured, for how long, and how precise that is.

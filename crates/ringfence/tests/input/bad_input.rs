@@ -543,7 +543,8 @@ fn targets_and_programs_that_this_machine_does_not_have() {
         ("ring target=tmpfs:/proc", "this is not a tmpfs"),
         ("ring target=file:/nowhere/x", "/nowhere/x: no file can be made there"),
         ("ring size=64TiB", "free, 64TiB are needed"),
-        ("stream size=64TiB", "aggressor: workload stream: "),
+        ("stream size=64TiB", "--aggressor: workload stream: "),
+        ("dirty dir=/nope", "--aggressor: files cannot be created in /nope"),
         ("no-such-program-xyz", "'no-such-program-xyz' cannot be started"),
         ("/etc/passwd", "'/etc/passwd' cannot be started"),
     ] {
