@@ -79,10 +79,10 @@ fn program_is_there(command: &Command) -> Result<(), StudyError> {
     let Some(program) = argv.first().filter(|program| !can_be_started(program)) else {
         return Ok(());
     };
-    match program.contains('/') && Path::new(program).exists() {
-        true => Ok(()),
-        false => Err(StudyError::Usage(available::no_such_program(program))),
-    }
+    Err(StudyError::Usage(match program.contains('/') && Path::new(program).exists() {
+        true => format!("'{program}' cannot be started: it is not an executable file"),
+        false => available::no_such_program(program),
+    }))
 }
 
 // The experiment with the unit of a program's work, which is chosen here and stored in the dataset.
