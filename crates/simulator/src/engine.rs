@@ -341,13 +341,9 @@ impl Engine for SimulatedEngine<'_> {
         let measured = running.iter().zip(begun.iter().zip(&ended)).map(|(who, (begun, ended))| {
             let seat = &trial.seats[who.0];
             let holder = &seat.holders[who.1];
-            Measured {
-                role: holder.role,
-                instance: holder.instance,
-                cpu: seat.cpu,
-                start_ns: ns(self.before + begun.at),
-                ..measured(begun, ended, rate)
-            }
+            let (role, instance, cpu) = (holder.role, holder.instance, seat.cpu);
+            let start_ns = ns(self.before + begun.at);
+            Measured { role, instance, cpu, start_ns, ..measured(begun, ended, rate) }
         });
         Ok(measured.collect())
     }
