@@ -131,7 +131,8 @@ fn a_neighbour_between_two_equal_windows_is_in_no_comparison() {
     let Some(data) = on_disk("between") else { return };
     let folder = Folder::new();
     let victim = format!("commit dir={} size=1MiB layout=written", data.display());
-    let visitor = format!("dirty dir={} io=direct size=32MiB", data.display());
+    // Paced: a fast disk would reach the limit of what is written.
+    let visitor = format!("dirty dir={} io=direct size=32MiB pace=50MiB/s", data.display());
     let args =
         ["aa", "--victim", &victim, "--between", &visitor, "--experiments", "2", "--trials", "4"];
     let json = ringfence_in(folder.path(), &[&args[..], &["--json", "--out", "a"]].concat()).json();
