@@ -66,8 +66,10 @@ pub fn unmet_requirement(
         Task::Command(command) => {
             let server =
                 command.server.as_ref().and_then(|server| server.argv()?.into_iter().next());
+            // With a PATH of its own it is found on that alone.
+            let own = usize::from(!command.env.contains_key("PATH"));
             let mut wanted =
-                command.argv()?.into_iter().take(1).chain(command.needs.clone()).chain(server);
+                command.argv()?.into_iter().take(own).chain(command.needs.clone()).chain(server);
             let missing = wanted.find(|program| !has_program(program))?;
             Some(format!("the program '{missing}' was not found").into())
         }
@@ -295,6 +297,19 @@ mod tests {
                 && !can_be_started("/etc/passwd")
                 && !can_be_started("/")
         );
+    }
+
+    #[test]
+    fn a_program_with_a_path_of_its_own_is_not_looked_for_on_ours() {
+        let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+        let task = |env: &str| {
+            let table = format!("workload = 'command'\nrun = 'tool'\nunit = 'lines'\n{env}");
+            ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0]
+                .task
+                .clone()
+        };
+        assert!(unmet_requirement(&task(""), &vm, &|_| false).unwrap().contains("'tool'"));
+        assert_eq!(unmet_requirement(&task("env = { PATH = '/opt/tool' }"), &vm, &|_| false), None);
     }
 
     #[test]

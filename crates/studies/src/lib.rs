@@ -35,7 +35,7 @@ pub use carry_out::{Done, Here, Planned, Study, carry_out};
 pub use engines::few_trials;
 pub use error::StudyError;
 pub use folder::{Kept, cut_short, datasets};
-pub use plan::{plan, refuse_nothing};
+pub use plan::{plan, refuse_nothing, refuse_parts};
 pub use probes::Prober;
 pub use stage::Stage;
 pub use watch::Watch;

@@ -34,22 +34,34 @@ pub fn plan(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyErr
 /// # Errors
 /// [`StudyError::Usage`] with the reason.
 pub fn refuse_nothing(plan: &Plan, machine: &Machine) -> Result<(), StudyError> {
-    let Some(why) = plan.nothing_to_measure() else { return Ok(()) };
-    if machine.simulated.is_some() {
-        return Err(StudyError::Usage(format!("none of this can be simulated: {why}")));
+    match plan.nothing_to_measure() {
+        Some(why) => Err(refusal("none of this can", plan, machine, &why)),
+        None => Ok(()),
     }
-    names_are_right(plan, 0..plan.cases.len())?;
-    Err(StudyError::Usage(format!("none of this can be measured here: {why}")))
 }
 
-/// That the programs of these cases can be started, that processes which should run already do, and
-/// that files can be created in the folders that are named. It is said before anything is said of
-/// what a program shows: a name that is misspelt shows nothing.
+/// Refuses a plan of which something cannot be run, for questions that take all of it.
 ///
 /// # Errors
-/// [`StudyError::Usage`] with the nearest name, or why not.
-pub fn names_are_right(plan: &Plan, cases: impl Iterator<Item = usize>) -> Result<(), StudyError> {
-    for active in cases.flat_map(|case| &plan.cases[case].active) {
+/// [`StudyError::Usage`] with the first reason.
+pub fn refuse_parts(plan: &Plan, machine: &Machine) -> Result<(), StudyError> {
+    match (0..plan.cases.len()).find_map(|case| plan.refusal(case)) {
+        Some(why) => Err(refusal("this cannot", plan, machine, why)),
+        None => Ok(()),
+    }
+}
+
+fn refusal(can: &str, plan: &Plan, machine: &Machine, why: &str) -> StudyError {
+    let how = if machine.simulated.is_some() { "simulated" } else { "measured here" };
+    let of_a_name = machine.simulated.is_none().then(|| names_are_right(plan).err()).flatten();
+    of_a_name.unwrap_or_else(|| StudyError::Usage(format!("{can} be {how}: {why}")))
+}
+
+// That the programs of a plan can be started, that processes which should run already do, and that
+// files can be created in the folders that are named: of a name that is wrong this says more than
+// the reason of a case does.
+fn names_are_right(plan: &Plan) -> Result<(), StudyError> {
+    for active in plan.cases.iter().flat_map(|case| &case.active) {
         let task = &plan.variants[active.role][active.variant].task;
         let role = &plan.experiment.roles[active.role].name;
         match task {

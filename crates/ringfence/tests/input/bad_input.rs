@@ -213,6 +213,8 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
         &["sensitivity", "--victim", "alu", "--placement", "remote"],
         "none of this can be measured here: ",
     ),
+    (&["versus", "--progress", "lines", "nosuch-xyz", "yes"], "'nosuch-xyz' cannot be started"),
+    (&["versus", "--progress", "lines", "yes", "nosuch-xyz"], "'nosuch-xyz' cannot be started"),
     (&["run", "/dev/zero"], "/dev/zero: this is not an ordinary file"),
     (&["neighbours", "--victim", "chase footprnt=4MiB"], "did you mean 'footprint'"),
     (&["neighbours", "--victim", "chase footprint=1B"], "too small"),

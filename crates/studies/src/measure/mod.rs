@@ -24,7 +24,6 @@ use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_workloads::room;
 
-use crate::plan::names_are_right;
 use crate::{StudyError, engines};
 
 pub use resume::{continue_or_begin, resume};
@@ -217,14 +216,13 @@ fn times_loads_on(plan: &Plan) -> Option<CpuId> {
     plan.placed.cpus[counts.role].first().copied()
 }
 
-/// That every program and folder is there, that each program shows what it does, and that there is
-/// memory for all tasks.
+/// That each program shows what it does, that services answer, and that there is memory for all
+/// tasks.
 ///
 /// # Errors
 /// [`StudyError::Usage`] otherwise.
 pub fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
     nothing_is_only_simulated(plan)?;
-    names_are_right(plan, plan.run_cases())?;
     progress_can_be_seen(plan)?;
     services_are_there(plan)?;
     room::for_tasks(plan).map_err(StudyError::Usage)

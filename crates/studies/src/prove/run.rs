@@ -42,16 +42,11 @@ pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, 
     }
     let whole = whole_runs(question);
     let plan = crate::plan(&experiments::baseline(question, whole, Given::default()), machine)?;
-    let refused = (0..plan.cases.len()).find_map(|case| plan.refusal(case));
-    match (refused, &machine.simulated) {
-        (None, Some(_)) => Ok(plan),
-        (None, None) => measure::tasks_can_be_measured(&plan).map(|()| plan),
-        (Some(why), Some(_)) => Err(StudyError::Usage(format!("this cannot be simulated: {why}"))),
-        (Some(why), None) => {
-            crate::plan::names_are_right(&plan, 0..plan.cases.len())?;
-            Err(StudyError::Usage(format!("this cannot be measured here: {why}")))
-        }
+    crate::refuse_parts(&plan, machine)?;
+    if machine.simulated.is_none() {
+        measure::tasks_can_be_measured(&plan)?;
     }
+    Ok(plan)
 }
 
 /// The time of a proof for which neither a time nor trials were given: [`time::DEFAULT`], or what

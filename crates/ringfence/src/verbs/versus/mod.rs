@@ -106,6 +106,7 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let (started, machine) = (Instant::now(), host::examine()?);
     let experiment = progress::experiment(flags, how).map_err(Failure::Usage)?;
     let mut plan = ringfence_studies::plan(&experiment, &machine)?;
+    ringfence_studies::refuse_parts(&plan, &machine)?;
     let time = experiment.measure.time.map_or(Duration::ZERO, |time| time.0);
     let least = plan.least_time();
     if flags.time.is_none() {
