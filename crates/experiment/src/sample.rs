@@ -127,7 +127,7 @@ pub struct Measured {
 
 /// Where in a plan a window was measured, and how far apart the CPUs were. Its fields are those of
 /// [`Sample`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Place {
     /// [`Sample::trial`].
     pub trial: u32,

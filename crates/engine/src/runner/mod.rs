@@ -171,21 +171,13 @@ fn ended_by(error: EngineError, samples: Vec<Sample>) -> Result<(Vec<Sample>, En
 }
 
 // The steps of a trial and where they stand in it.
-fn places(plan: &Plan, trial: u32, offset_ns: u64) -> impl Iterator<Item = (StepAt, plan::Step)> {
+fn places(plan: &Plan, trial: u32, offset_ns: u64) -> impl Iterator<Item = (Place, plan::Step)> {
     plan::trial(plan, trial).rounds.into_iter().enumerate().flat_map(move |(round, steps)| {
         steps.into_iter().enumerate().map(move |(number, step)| {
-            (StepAt { trial, round: round as u32, step: number as u32, offset_ns }, step)
+            let (round, number) = (round as u32, number as u32);
+            (Place { trial, round, step: number, offset_ns, ..Place::default() }, step)
         })
     })
-}
-
-#[derive(Clone, Copy)]
-struct StepAt {
-    trial: u32,
-    round: u32,
-    step: u32,
-    // From the dataset's start to the engine's.
-    offset_ns: u64,
 }
 
 // A round trip, and the CPUs it went between.
@@ -198,7 +190,7 @@ fn measure_step(
     plan: &Plan,
     engine: &mut dyn Engine,
     step: &plan::Step,
-    at: StepAt,
+    place: Place,
     before: Option<Probed>,
 ) -> Result<(Vec<Sample>, Probed), EngineError> {
     let cpus = plan.cpus_between(step.case);
@@ -212,20 +204,16 @@ fn measure_step(
         windows.push((case, engine.window(&plan.cases[case].active)?));
     }
     let after = engine.probe(&cpus)?;
-    let StepAt { trial, round, step: number, offset_ns } = at;
     let mut samples = Vec::new();
     for (position, (case, tasks)) in windows.into_iter().enumerate() {
         let place = Place {
-            trial,
-            round,
-            step: number,
             position: position as u32,
             step_case: step.case as u32,
             case: case as u32,
             class: class::classify(before, after),
             ping_before_ns: before,
             ping_after_ns: after,
-            offset_ns,
+            ..place
         };
         samples.extend(tasks.into_iter().map(|task| {
             let role = plan.experiment.roles[task.role].name.as_str().into();
