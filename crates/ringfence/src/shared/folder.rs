@@ -96,11 +96,17 @@ pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
     }
     let stages: Vec<Stage> = datasets.iter().map(Stage::from).collect();
     let proof = Proof::new(&record, &stages);
-    let cut_short = ringfence_studies::cut_short(&datasets).map(|why| match proof.simulated {
+    let cut_short = ringfence_studies::cut_short(&datasets);
+    let cut_short = cut_short.map(|why| proof_goes_on(&why, proof.simulated, dir));
+    Ok((proof, cut_short))
+}
+
+/// Why a proof ended early, and how to go on.
+pub fn proof_goes_on(why: &str, simulated: bool, dir: &Path) -> String {
+    match simulated {
         true => format!("{why}; run it again: the result is the same"),
         false => format!("{why}; continue with: {}", command(&["prove", "--resume"], dir)),
-    });
-    Ok((proof, cut_short))
+    }
 }
 
 /// That a part of a folder is gone without which the rest says something else.

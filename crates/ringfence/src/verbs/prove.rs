@@ -21,9 +21,9 @@ use crate::args::Prove;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::command::{command, pasteable};
+use crate::shared::command::pasteable;
 use crate::shared::flags::{budget, check_counts, check_trials, set, set_some};
-use crate::shared::{announce, experiment, flags, host, page, program, results, services};
+use crate::shared::{announce, experiment, flags, folder, host, page, program, results, services};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
     if args.on.machine.is_some() {
@@ -142,11 +142,9 @@ fn measure(
         text += &format!("{blank}{seconds:.0} s; datasets: {}\n", pasteable(dir));
         output::print(&text)?;
     }
-    let again = |why: &String| match machine.simulated {
-        Some(_) => format!("{why}; run it again: the result is the same"),
-        None => format!("{why}; continue with: {}", command(&["prove", "--resume"], dir)),
-    };
-    let why = done.ended_early.as_ref().map(again);
+    let simulated = machine.simulated.is_some();
+    let why = done.ended_early.as_deref();
+    let why = why.map(|why| folder::proof_goes_on(why, simulated, dir));
     page::beside_with(dir, args.output.json, why.is_some(), || {
         Ok(html::proof(&done.findings, why.as_deref(), &done.digests(machine)))
     })?;
@@ -154,11 +152,8 @@ fn measure(
         return Err(error.into());
     }
     match (&done.ended_early, done.findings.verdict) {
-        (Some(why), _) if machine.simulated.is_some() => Err(experiment::kept(why, dir, machine)),
-        (Some(why), _) => {
-            let text = format!("{why}; continue with: {}", command(&["prove", "--resume"], dir));
-            Err(Failure::early(why, text))
-        }
+        (Some(why), _) if simulated => Err(experiment::kept(why, dir, machine)),
+        (Some(why), _) => Err(Failure::early(why, folder::proof_goes_on(why, simulated, dir))),
         (None, verdict) => match Exit::of(verdict) {
             Exit::Done => Ok(()),
             other => Err(Failure::Verdict(other)),
