@@ -14,7 +14,7 @@ use crate::print::style::Paint;
 use crate::print::table::{Cell, Column, Table as Grid};
 use crate::print::text::{faint, heading, paragraph, plural, section};
 use crate::reproduce::brief::agrees;
-use crate::reproduce::text::{Which, agreement, case, change, instead};
+use crate::reproduce::text::{Which, agreement, case, changes, instead};
 
 /// A document, and its tables.
 pub type Note<'a> = (&'a Document, Vec<NoteTable>);
@@ -23,7 +23,7 @@ const HEADS: [&str; 5] = ["case", "published", "simulated", "agrees", "measured"
 
 const LEGEND: &str = "Changes are of the time, with 95 % intervals. 'agrees' compares the \
                       simulated change with the published one: its direction, and whether its \
-                      size is between half and twice as large.";
+                      size is at least half and at most twice the published one.";
 
 /// A note's tables in the terminal, a row for each figure.
 pub fn note((document, tables): &Note, style: &Style) -> String {
@@ -160,12 +160,7 @@ fn parts(line: &NoteLine) -> Vec<&str> {
 }
 
 fn published(line: &NoteLine) -> String {
-    let changes: Vec<String> =
-        line.published.iter().filter_map(|(_, ratio)| *ratio).map(change).collect();
-    let changes = match changes.iter().all(|change| change.ends_with(" %")) {
-        true => changes.join(", ").replace(" %,", ","),
-        false => changes.join(", "),
-    };
+    let changes = changes(line.published.iter().filter_map(|(_, ratio)| *ratio));
     match (&line.seconds, changes.as_str()) {
         (None, _) => changes,
         (Some(_), "") => format!("{:.2} s", line.published[0].0.value),

@@ -7,7 +7,7 @@ use ringfence_studies::reproduce::{Agreement, Measured, Reproduced, Row, by_figu
 use crate::experiment::text::SIMULATED;
 use crate::numbers::slowdown_figure;
 use crate::reproduce::simulated as in_full;
-use crate::reproduce::text::{self, Which, agreement, case, change, instead, instead_name};
+use crate::reproduce::text::{self, Which, agreement, case, changes, instead, instead_name};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{distinct, faint, hanging, heading, paragraph, plural};
@@ -84,12 +84,7 @@ fn table(groups: &[Vec<&Row>], how: &str, several: bool) -> Table {
             true => format!("{}, {}", case(&first.published.case), first.published.quantity),
             false => case(&first.published.case),
         };
-        let published: Vec<String> = group.iter().map(|row| change(row.ratio)).collect();
-        let percents = published.iter().all(|change| change.ends_with(" %"));
-        let published = match percents {
-            true => published.join(", ").replace(" %,", ","),
-            false => published.join(", "),
-        };
+        let published = changes(group.iter().map(|row| row.ratio));
         let cells = [Cell::new(name), Cell::new(published)];
         table.row([&cells[..], &figure(group, |row| Some(&row.measured))].concat());
         if let Some(name) = instead_name(first) {

@@ -285,6 +285,15 @@ pub(crate) fn times(row: &Row) -> String {
     format!("{:.2} / {:.2} s", row.published.value, row.against)
 }
 
+/// Changes of one measured figure that were published.
+pub(crate) fn changes(ratios: impl Iterator<Item = f64>) -> String {
+    let changes: Vec<String> = ratios.map(change).collect();
+    match changes.iter().all(|change| change.ends_with(" %")) {
+        true => changes.join(", ").replace(" %,", ","),
+        false => changes.join(", "),
+    }
+}
+
 pub(crate) fn change(ratio: f64) -> String {
     let tenths = ((ratio - 1.0) * 1000.0).round();
     match ratio {

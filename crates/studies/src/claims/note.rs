@@ -91,6 +91,7 @@ fn table(
     };
     let all_known = seconds.iter().all(|time| matches!(time.simulated, Seconds::Time(_)));
     let (in_simulation, in_measurement) = (compared(simulated)?, compared(measured)?);
+    let ratio = |one: &Published| Some(one.value / one.reference(figures)?.value);
     let line = |group: Vec<&Published>| {
         let own = |rows: &[Row]| {
             let is_own = |row: &&Row| group.iter().any(|figure| figure.is_same(&row.published));
@@ -102,7 +103,7 @@ fn table(
             simulated: own(&in_simulation),
             measured: own(&in_measurement),
             seconds: time.map(|time| time.simulated.clone()),
-            published: group.iter().map(|one| ((*one).clone(), ratio(one, figures))).collect(),
+            published: group.iter().map(|one| ((*one).clone(), ratio(one))).collect(),
         }
     };
     let known = reproduce::experiments().into_iter().find(|one| one.name == *experiment);
@@ -128,10 +129,4 @@ fn by_case(figures: &[Published]) -> Vec<Vec<&Published>> {
         }
     }
     groups
-}
-
-fn ratio(figure: &Published, figures: &[Published]) -> Option<f64> {
-    let against = figure.against.as_ref()?;
-    let is_other = |other: &&Published| other.case == *against && other.quantity == figure.quantity;
-    figures.iter().find(is_other).map(|other| figure.value / other.value)
 }

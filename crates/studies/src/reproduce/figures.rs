@@ -36,6 +36,13 @@ pub struct Published {
 }
 
 impl Published {
+    /// The figure that it is set against, of those that were published.
+    pub fn reference<'a>(&self, all: impl IntoIterator<Item = &'a Self>) -> Option<&'a Self> {
+        let against = self.against.as_ref()?;
+        let name = |row: &Self| (row.experiment.clone(), row.quantity.clone(), row.source.clone());
+        all.into_iter().find(|other| other.case == *against && name(other) == name(self))
+    }
+
     /// Whether another figure is this one, be it with a case on other hardware beside it or not.
     pub fn is_same(&self, other: &Self) -> bool {
         let name = |row: &Self| {

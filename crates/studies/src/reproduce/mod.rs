@@ -160,10 +160,7 @@ pub fn rows(
     let mut rows = Vec::new();
     for row in &own {
         let Some(against) = &row.against else { continue };
-        let same = |other: &&&Published| {
-            other.case == *against && other.quantity == row.quantity && other.source == row.source
-        };
-        let reference = own.iter().find(same).ok_or_else(|| {
+        let reference = row.reference(own.iter().copied()).ok_or_else(|| {
             format!(
                 "'{}' is compared with '{against}', for which no {} was published",
                 row.case, row.quantity
