@@ -167,10 +167,12 @@ fn what_is_paused_within_limits_stays_within_them() {
     let share = said.split(" of the time) by SIGSTOP").next().unwrap();
     let share: Vec<&str> = share.rsplit(", ").next().unwrap().split_whitespace().collect();
     let share: f64 = share[0].trim_end_matches('%').parse().unwrap();
-    // Rounded to whole per cents. A busy machine may end the last pause late, behind which no
-    // other one has to wait.
-    assert!(share <= 5.5 || longest(&said) > 60, "{said}");
     let dataset = Dataset::open(&folder.path().join("d")).unwrap();
+    // A busy machine may end the last pause late, behind which no other one has to wait.
+    let late = Some(longest(&said)).filter(|longest| *longest > 60).unwrap_or(0);
+    let late = 100.0 * late as f64 / dataset.measured_for().as_millis() as f64;
+    // Rounded to whole per cents.
+    assert!(share <= 5.5 + late, "{said}");
     assert_eq!(dataset.plan.experiment.measure.window.to_string(), "40ms");
     assert_eq!(service.stops(), 0);
 }
