@@ -146,8 +146,8 @@ impl Manifest {
     pub(super) fn new(plan: &Plan) -> Self {
         let experiment = &plan.experiment;
         let roles = experiment.roles.iter().zip(&plan.variants).map(|(role, variants)| {
-            let entry = |task| TaskEntry {
-                unit: ringfence_experiment::task::Task::unit(task).into(),
+            let entry = |task: &ringfence_experiment::task::Task| TaskEntry {
+                unit: task.unit().into(),
                 task: serde_json::to_value(task).expect("a task has text keys only"),
             };
             RoleEntry {

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use ringfence_experiment::nearest;
 use ringfence_experiment::plan::{NotRun, Plan};
-use ringfence_experiment::task::text::{self, WORKLOADS};
-use ringfence_experiment::task::{Memory, Target, Task, Trace};
+use ringfence_experiment::task::{Memory, Target, Task, Tasks, Trace, WORKLOADS, text};
 use ringfence_experiment::{Experiment, ExperimentError, Reason};
 use ringfence_machine::Machine;
 use ringfence_machine::root::FsRoot;
@@ -15,7 +14,6 @@ use ringfence_machine::targets::TargetKind;
 use ringfence_machine::topology::Topology;
 use ringfence_resctrl::pseudo::{self, Support};
 use rustix::fs::Access;
-use toml::Table;
 
 use crate::disks::Disks;
 
@@ -60,9 +58,6 @@ pub fn unmet_requirement(
         Task::Write(write) if write.nt_copy_from.is_some() || write.movsb_from.is_some() => {
             Some("copies that change their kind with the block's size are only simulated".into())
         }
-        Task::Write(write) => unmet_by_target(&write.target, machine),
-        Task::Ring(ring) => unmet_by_target(&ring.target, machine),
-        Task::Record(record) => unmet_by_target(&record.target, machine),
         Task::Command(command) => {
             let server =
                 command.server.as_ref().and_then(|server| server.argv()?.into_iter().next());
@@ -78,14 +73,8 @@ pub fn unmet_requirement(
             Memory::Malloc => None,
         },
         Task::Trace(trace) => Some(only_simulated(trace)),
-        Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
         Task::Attached(attached) => ringfence_limits::attachment::missing(attached),
-        Task::Chase(_)
-        | Task::Stream(_)
-        | Task::Alu(_)
-        | Task::Mcf(_)
-        | Task::Idle(_)
-        | Task::Probe(_) => None,
+        other => unmet_by_target(other.target(), machine),
     }
 }
 
@@ -149,7 +138,7 @@ fn unmet_by_node(topology: &Topology, node: u32) -> Option<Reason> {
 ///
 /// # Errors
 /// As [`text::parse`].
-pub fn parse_task(text: &str) -> Result<Table, String> {
+pub fn parse_task(text: &str) -> Result<Tasks, String> {
     text::parse_beside(text, &|program| !program.contains('/') && can_be_started(program))
 }
 
@@ -157,7 +146,7 @@ pub fn parse_task(text: &str) -> Result<Table, String> {
 pub fn no_such_program(program: &str) -> String {
     let near = match program.contains('/') {
         true => None,
-        false => nearest::nearest(program, &WORKLOADS)
+        false => nearest::nearest(program, WORKLOADS)
             .map(str::to_owned)
             .or_else(|| on_path_like(program)),
     };
@@ -217,9 +206,7 @@ mod tests {
         );
         let task = |workload: &str, target: &str| {
             let table = format!("workload = '{workload}'\ntarget = '{target}'");
-            ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0]
-                .task
-                .clone()
+            Tasks::parse(&table.parse().unwrap()).unwrap().each().unwrap()[0].0.clone()
         };
         let unmet = |target: &str, machine: &Machine| {
             let [lacking, ring, record] = ["write", "ring", "record"]
@@ -256,9 +243,7 @@ mod tests {
         let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
         let task = |device: &str| {
             let table = format!("workload = 'read'\nmemory = 'locked:{device}'");
-            ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0]
-                .task
-                .clone()
+            Tasks::parse(&table.parse().unwrap()).unwrap().each().unwrap()[0].0.clone()
         };
         // What is there is tried; whether it is a region is known then.
         assert_eq!(unmet_requirement(&task("/dev/null"), &vm, &|_| true), None);
@@ -286,7 +271,7 @@ mod tests {
         assert!(slip.contains("did you mean 'alu'"), "{slip}");
         // As near to a workload's name, but known as a program.
         let program = text::parse_beside("alue a=b", &|program| program == "alue").unwrap();
-        assert_eq!(program["run"].as_str(), Some("alue a=b"));
+        assert_eq!(program.to_string(), "alue a=b");
     }
 
     #[test]
@@ -304,9 +289,7 @@ mod tests {
         let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
         let task = |env: &str| {
             let table = format!("workload = 'command'\nrun = 'tool'\nunit = 'lines'\n{env}");
-            ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0]
-                .task
-                .clone()
+            Tasks::parse(&table.parse().unwrap()).unwrap().each().unwrap()[0].0.clone()
         };
         assert!(unmet_requirement(&task(""), &vm, &|_| false).unwrap().contains("'tool'"));
         assert_eq!(unmet_requirement(&task("env = { PATH = '/opt/tool' }"), &vm, &|_| false), None);

@@ -8,7 +8,6 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Dirty, Task};
 use ringfence_experiment::units::Span;
 use ringfence_machine::units::Bytes;
-use ringfence_workloads::{churn, commit, dirty, scan};
 
 /// What was tried out.
 #[derive(Default)]
@@ -33,13 +32,10 @@ impl Disks {
         if let Some((_, found)) = self.0.iter().find(|(known, _)| known == task) {
             return found.clone();
         }
-        let found = match task {
-            Task::Commit(commit) => commit::try_out(commit).map(|()| None),
-            Task::Dirty(dirty) => dirty::try_out(dirty).map(Some),
-            Task::Churn(churn) => churn::try_out(churn).map(|()| None),
-            Task::Scan(scan) => scan::try_out(scan).map(|()| None),
-            _ => return Ok(None),
-        };
+        if !task.uses_a_disk() {
+            return Ok(None);
+        }
+        let found = ringfence_workloads::try_out(task);
         self.0.push((task.clone(), found.clone()));
         found
     }

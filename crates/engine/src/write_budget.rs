@@ -49,13 +49,8 @@ fn can_be_written(task: &Task) -> bool {
         return false;
     };
     let free = rustix::fs::statvfs(folder).map_or(0, |of| of.f_bavail.saturating_mul(of.f_frsize));
-    let size = match task {
-        Task::Write(write) => write.size.0,
-        Task::Ring(ring) => ring.size.0,
-        Task::Record(record) => record.size.0,
-        _ => 0,
-    };
-    size.max(1) <= free
+    let size = task.size().map_or(1, |size| size.0.max(1));
+    size <= free
         && Medium::at(&FsRoot::host(), folder).is_ok_and(|at| !at.file_system.below.is_empty())
 }
 

@@ -14,6 +14,7 @@ mod experiment;
 pub mod histogram;
 pub mod io_priority;
 pub mod nearest;
+mod one_or_many;
 pub mod placement;
 pub mod plan;
 pub mod quantity;
@@ -29,4 +30,5 @@ pub mod units;
 pub mod warning;
 
 pub use experiment::*;
+pub use one_or_many::OneOrMany;
 pub use reason::Reason;

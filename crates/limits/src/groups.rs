@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
-use ringfence_experiment::task::axes::Variant;
+use ringfence_experiment::task::Variant;
 use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_system::changes::Changes;

@@ -5,7 +5,6 @@
 use std::path::PathBuf;
 
 use ringfence_experiment::plan::{Active, Plan};
-use ringfence_experiment::task::axes::QUOTA;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Share;
 use ringfence_experiment::{Arm, Reason};
@@ -24,7 +23,7 @@ pub const KIND: Kind = Kind {
     wanted: |arm| {
         let of_roles =
             [arm.cpu_weight.is_empty(), arm.disk_write.is_empty(), arm.cpuset.is_empty()];
-        of_roles.contains(&false) || arm.set.values().any(|set| set.contains_key(QUOTA))
+        of_roles.contains(&false) || arm.set.values().any(|set| set.quota().is_some())
     },
     missing: |plan, arm, active| active.iter().find_map(|active| settings(plan, arm, active).err()),
     begin,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ringfence_experiment::plan::{Active, NotRun, Plan};
-use ringfence_experiment::task::{Instruction, Target, Task, Write};
+use ringfence_experiment::task::{Target, Task};
 use ringfence_experiment::{Arm, Experiment, ExperimentError, Reason};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
@@ -155,71 +155,29 @@ fn not_simulated(
     description: &Description,
     recordings: &Recordings,
 ) -> Option<Reason> {
-    match task {
-        Task::Write(write) => write_not_simulated(write),
-        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Read(_) => None,
-        Task::Ring(_) | Task::Record(_) | Task::Idle(_) => None,
-        Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => {
-            Some("files and disks are not simulated".into())
-        }
-        Task::Trace(trace) => match recordings.get(&trace.file) {
-            None => {
-                Some(format!("the recorded program {} was not read", trace.file.display()).into())
-            }
-            Some(recorded) => {
-                let known = &description.processor.flush;
-                let wanted = recorded.flushes();
-                let mut played = wanted
-                    .filter_map(|own| trace.flush.instead_of(own, description.processor.eadr));
-                played.find(|flush| !known.contains(flush)).map(|flush| {
-                    format!(
-                        "{} would flush by {flush}, which the described processor lacks",
-                        trace.file.display()
-                    )
-                    .into()
-                })
-            }
-        },
-        Task::Probe(_) | Task::Attached(_) => Some("services that run are not simulated".into()),
-        Task::Command(_) => Some(
-            "programs are not simulated, but for what 'ringfence trace' recorded of them".into(),
-        ),
-    }
-}
-
-fn write_not_simulated(write: &Write) -> Option<Reason> {
-    if write.instruction == Instruction::Msync {
-        return Some("the page cache is not simulated".into());
-    }
-    if !write.pinned {
-        return Some("tasks that the scheduler moves are not simulated".into());
-    }
-    (!write.prefault).then(|| "page faults are not simulated".into())
+    let Task::Trace(trace) = task else { return task.not_simulated() };
+    let Some(recorded) = recordings.get(&trace.file) else {
+        return Some(format!("the recorded program {} was not read", trace.file.display()).into());
+    };
+    let known = &description.processor.flush;
+    let mut played = recorded
+        .flushes()
+        .filter_map(|own| trace.flush.instead_of(own, description.processor.eadr));
+    played.find(|flush| !known.contains(flush)).map(|flush| {
+        format!(
+            "{} would flush by {flush}, which the described processor lacks",
+            trace.file.display()
+        )
+        .into()
+    })
 }
 
 fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<Reason> {
-    let target = match task {
-        Task::Write(write) => &write.target,
-        Task::Ring(ring) => &ring.target,
-        Task::Record(record) => &record.target,
-        Task::Trace(trace) => &trace.target,
-        _ => &Target::Dram,
-    };
+    let target = task.target();
     let Some(node) = description.node(target, cpu) else {
         return Some(format!("the described machine has no {target}").into());
     };
-    let bytes = match task {
-        Task::Write(write) => write.size,
-        Task::Ring(ring) => ring.size,
-        Task::Record(record) => record.size,
-        Task::Chase(chase) => chase.footprint,
-        Task::Read(read) => read.size,
-        Task::Stream(stream) => stream.size,
-        Task::Mcf(mcf) => mcf.footprint,
-        Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => return None,
-        Task::Trace(_) | Task::Alu(_) | Task::Command(_) | Task::Idle(_) => return None,
-        Task::Probe(_) | Task::Attached(_) => return None,
-    };
+    let bytes = task.size()?;
     let gib = u64::from(description.parts.nodes[node].gib);
     (bytes.0 > gib << 30).then(|| {
         format!("the described machine has {gib}GiB there, and {bytes} are asked for").into()

@@ -6,7 +6,7 @@ use ringfence_engine::available::{self, can_be_started};
 use ringfence_engine::program::instructions_are_counted;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::task::{Command, Task};
+use ringfence_experiment::task::{Command, ProgramUnit, Task, Tasks};
 use ringfence_machine::Machine;
 
 use crate::engines::described;
@@ -102,15 +102,15 @@ fn decided(experiment: &Experiment) -> Experiment {
     let mut experiment = experiment.clone();
     for role in &mut experiment.roles {
         let metric = role.name == experiment.metric;
-        for table in role.task.as_mut_slice() {
-            let is =
-                |key: &str, value: &str| table.get(key).and_then(|v| v.as_str()) == Some(value);
-            let open =
-                is("workload", "command") && (!table.contains_key("unit") || is("unit", "auto"));
+        for tasks in role.task.as_mut_slice() {
+            let Tasks::Command(program) = tasks else { continue };
             // A metric that cannot be seen stays open, and is refused below.
-            if open && (instructions_are_counted() || !metric) {
-                let unit = if instructions_are_counted() { "instructions" } else { "cpu-time" };
-                table.insert("unit".into(), unit.into());
+            if program.unit_is_open() && (instructions_are_counted() || !metric) {
+                let unit = match instructions_are_counted() {
+                    true => ProgramUnit::Instructions,
+                    false => ProgramUnit::CpuTime,
+                };
+                *program = std::mem::take(program).unit(unit);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ringfence_experiment::Experiment;
-use ringfence_experiment::task::{Task, axes};
+use ringfence_experiment::task::{self, Task};
 use ringfence_simulator::{Bytes, Did, Recorded, Recordings};
 use ringfence_trace::events::{Action, Event, LINE, Place};
 use ringfence_trace::recording::Reader;
@@ -16,7 +16,7 @@ pub fn read(experiment: &Experiment) -> Result<Recordings, String> {
     let mut recordings = Recordings::default();
     for role in &experiment.roles {
         // What makes no sense is refused where it is planned.
-        for variant in axes::of_role(role, &experiment.arms).unwrap_or_default() {
+        for variant in task::variants(role, &experiment.arms).unwrap_or_default() {
             let Task::Trace(trace) = &variant.task else { continue };
             if !recordings.has(&trace.file) {
                 recordings.add(&trace.file, one(&trace.file)?);

@@ -9,15 +9,11 @@ use ringfence_analysis::estimate::{Finding, Interval, NotEstimable, Verdict, tri
 use ringfence_analysis::results;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
-use ringfence_experiment::task::Task;
-use ringfence_experiment::task::axes::Variant;
-use ringfence_experiment::{
-    Arm, Experiment, Kind, Measure, OneOrMany, Placement, PlacementKind, Role,
-};
+use ringfence_experiment::task::{Chases, FenceAt, Instruction, Task, Tasks, Variant, Writes};
+use ringfence_experiment::{Arm, Experiment, Kind, Measure, Placement, PlacementKind, Role};
 use ringfence_machine::topology::Topology;
 use ringfence_machine::units::Bytes;
 use serde::Serialize;
-use toml::{Table, Value};
 
 const VICTIM: &str = "victim";
 const POLLUTER: &str = "polluter";
@@ -52,45 +48,28 @@ pub fn footprints(topology: &Topology) -> Vec<Bytes> {
 
 /// The experiment: each victim alone and next to each polluter of each footprint.
 pub fn experiment(
-    victims: &[Table],
+    victims: &[Tasks],
     polluters: &[Polluter],
     footprints: &[Bytes],
     placement: PlacementKind,
     measure: Measure,
 ) -> Experiment {
-    let sizes = |key: &str, table: &mut Table| {
-        let sizes =
-            footprints.iter().map(|size| Value::try_from(*size).expect("a size is a value"));
-        table.insert(key.into(), Value::Array(sizes.collect()));
-    };
-    let polluter = |polluter: &Polluter| {
-        let mut table = Table::new();
-        let mut set = |key: &str, value: &str| table.insert(key.into(), value.into());
+    let polluter = |polluter: &Polluter| -> Tasks {
         match polluter {
             Polluter::Write => {
-                set("workload", "write");
-                set("instruction", "none");
-                set("fence_at", "none");
-                set("block", "4KiB");
-                sizes("size", &mut table);
+                let stores = Writes::default().instruction(Instruction::None);
+                let blocks = stores.fence_at(FenceAt::None).block(Bytes::kib(4));
+                blocks.size(footprints.to_vec()).into()
             }
-            Polluter::Chase => {
-                set("workload", "chase");
-                sizes("footprint", &mut table);
-            }
+            Polluter::Chase => Chases::default().footprint(footprints.to_vec()).into(),
         }
-        table
-    };
-    let role = |name: &str, tasks: Vec<Table>| Role {
-        task: OneOrMany::Many(tasks),
-        ..Role::new(name, Table::new())
     };
     Experiment {
         measure,
         placement: Placement { kind: placement },
         roles: vec![
-            role(VICTIM, victims.to_vec()),
-            role(POLLUTER, polluters.iter().map(polluter).collect()),
+            Role::new(VICTIM, victims.to_vec()),
+            Role::new(POLLUTER, polluters.iter().map(polluter).collect::<Vec<_>>()),
         ],
         arms: vec![
             Arm::new("alone", &[VICTIM], None),
@@ -352,14 +331,14 @@ impl Curve {
 
 // A task as one writes it on a command line, every list decided.
 fn text(plan: &Plan, role: usize, variant: &Variant) -> String {
-    let Some(table) = plan.experiment.roles[role].task.as_slice().get(variant.table) else {
+    let Some(tasks) = plan.experiment.roles[role].task.as_slice().get(variant.table) else {
         return variant.task.name().into();
     };
     if let Task::Command(command) = &variant.task {
         return command.run.clone();
     }
     let mut words = vec![variant.task.name().to_string()];
-    for (key, value) in table.iter().filter(|(key, _)| *key != "workload") {
+    for (key, value) in tasks.written().iter().filter(|(key, _)| *key != "workload") {
         let decided =
             variant.varied.iter().find(|(varied, _)| varied == key).map(|(_, value)| value.clone());
         let value = decided
@@ -379,7 +358,7 @@ mod tests {
     use super::*;
 
     fn plan_of(victims: &[&str], polluters: &[Polluter], sizes: &[u64]) -> Plan {
-        let victims: Vec<Table> = victims.iter().map(|text| parse::parse(text).unwrap()).collect();
+        let victims: Vec<Tasks> = victims.iter().map(|text| parse::parse(text).unwrap()).collect();
         let sizes: Vec<Bytes> = sizes.iter().map(|mib| Bytes::mib(*mib)).collect();
         let measure = Measure { looks: vec![12], rounds: 1, ..Measure::default() };
         let experiment = experiment(&victims, polluters, &sizes, PlacementKind::Llc, measure);

@@ -28,7 +28,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use ringfence_analysis::estimate::{self, Estimate, Pair, Window};
 use ringfence_experiment::class::Class;
-use ringfence_experiment::task::{Instruction, Write};
+use ringfence_experiment::task::{Instruction, Parameters, Write};
 use ringfence_machine::clock::Clock;
 use ringfence_machine::features::Features;
 use ringfence_machine::probe::pin;

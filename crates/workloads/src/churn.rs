@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_experiment::Reason;
-use ringfence_experiment::task::Churn;
+use ringfence_experiment::task::{Churn, Parameters};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
 use crate::files::{self, Buffer};

@@ -22,6 +22,7 @@ pub mod write;
 
 pub use workload::{Latencies, SetupError, Work, Workload};
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::Task;
 
 /// Memory already mapped and files already made, for tasks that differ in nothing that concerns
@@ -68,9 +69,25 @@ pub fn build(
     })
 }
 
+/// Tries out a task that uses a disk: bytes a second, where it writes all the time. Other tasks
+/// need no trial.
+///
+/// # Errors
+/// Why it cannot be run.
+pub fn try_out(task: &Task) -> Result<Option<f64>, Reason> {
+    match task {
+        Task::Commit(task) => commit::try_out(task).map(|()| None),
+        Task::Dirty(task) => dirty::try_out(task).map(Some),
+        Task::Churn(task) => churn::try_out(task).map(|()| None),
+        Task::Scan(task) => scan::try_out(task).map(|()| None),
+        _ => Ok(None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ringfence_experiment::task::Tasks;
     use std::cell::Cell;
 
     struct Count(Cell<u64>);
@@ -95,8 +112,7 @@ mod tests {
         ];
         let mut regions = Regions::default();
         for (text, settle) in tables {
-            let task =
-                &ringfence_experiment::task::axes::expand(&text.parse().unwrap()).unwrap()[0].task;
+            let task = &Tasks::parse(&text.parse().unwrap()).unwrap().each().unwrap()[0].0;
             let mut workload = build(task, 7, &mut regions).unwrap().expect(text);
             let latencies = Count(Cell::new(0));
             let units: Vec<u64> = [1, 1, 2, 50]

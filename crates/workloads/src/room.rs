@@ -1,27 +1,14 @@
 //! Whether there is memory for what a plan runs, asked before anything starts.
 
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::task::{Memory, PageSize, Target, Task};
+use ringfence_experiment::task::Task;
 use ringfence_persist::room_in_memory;
 
 /// Bytes of ordinary memory that a task takes for its data, as far as its parameters say; none
 /// where its data lies elsewhere: in files, devices, or huge pages that are reserved already.
 pub fn needed(task: &Task) -> Option<u64> {
-    let in_memory = |target: &Target| matches!(target, Target::Dram | Target::Node(_));
-    let ordinary = |pages: PageSize| pages != PageSize::Huge2M;
-    match task {
-        Task::Write(write) => (in_memory(&write.target) && ordinary(write.pages) && write.prefault)
-            .then_some(write.size.0),
-        Task::Ring(ring) => in_memory(&ring.target).then_some(ring.size.0),
-        Task::Record(record) => in_memory(&record.target).then_some(record.size.0),
-        Task::Chase(chase) => ordinary(chase.pages).then_some(chase.footprint.0),
-        Task::Read(read) => matches!(read.memory, Memory::Malloc).then_some(read.size.0),
-        Task::Stream(stream) => Some(stream.size.0),
-        Task::Mcf(mcf) => Some(mcf.footprint.0),
-        Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
-        Task::Alu(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
-        Task::Probe(_) | Task::Attached(_) => None,
-    }
+    let size = task.size().filter(|_| task.takes_ordinary_memory())?;
+    Some(size.0)
 }
 
 /// Whether there is memory for each task of the cases that are measured, and for those of a case
@@ -68,9 +55,8 @@ mod tests {
             ("alu", None),
             ("idle", None),
         ] {
-            let table = text::parse(task).unwrap();
-            let expanded = &ringfence_experiment::task::axes::expand(&table).unwrap()[0].task;
-            assert_eq!(needed(expanded), expected, "{task}");
+            let (parsed, _) = &text::parse(task).unwrap().each().unwrap()[0];
+            assert_eq!(needed(parsed), expected, "{task}");
         }
     }
 }

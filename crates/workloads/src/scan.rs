@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use ringfence_experiment::Reason;
-use ringfence_experiment::task::{Scan, ScanIo};
+use ringfence_experiment::task::{Parameters, Scan, ScanIo};
 use ringfence_machine::units::Bytes;
 use rustix::fs::OFlags;
 

@@ -5,7 +5,7 @@ use ringfence_experiment::class::Class;
 use ringfence_experiment::placement::{Place, Placed};
 use ringfence_experiment::plan::{self, NotRun, Plan};
 use ringfence_experiment::sample::Sample;
-use ringfence_experiment::task::axes;
+use ringfence_experiment::task;
 
 const EXPERIMENT: &str = r#"
 schema = 1
@@ -34,7 +34,7 @@ baseline = "alone"
 /// As planned on a machine unlike this one: CPU 300, a case that was not run.
 pub fn plan() -> Plan {
     let experiment = Experiment::parse(EXPERIMENT).unwrap();
-    let of_role = |role| axes::of_role(role, &experiment.arms).unwrap();
+    let of_role = |role| task::variants(role, &experiment.arms).unwrap();
     let variants: Vec<_> = experiment.roles.iter().map(of_role).collect();
     let cases = plan::cases(&experiment, &variants).unwrap();
     let not_run = vec![NotRun { case: 2, reason: "this machine has no nt".into() }];

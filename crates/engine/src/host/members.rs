@@ -23,7 +23,7 @@ pub(super) struct Members<'a> {
 
 /// The services whose answers a plan is about, where they were named.
 pub(super) fn services(plan: &Plan) -> Vec<(usize, Attached)> {
-    let of_role = |(role, variants): (usize, &Vec<ringfence_experiment::task::axes::Variant>)| {
+    let of_role = |(role, variants): (usize, &Vec<ringfence_experiment::task::Variant>)| {
         let service = variants.iter().find_map(|variant| match &variant.task {
             Task::Probe(probe) => probe.service(),
             _ => None,

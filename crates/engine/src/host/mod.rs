@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::start::Start;
-use ringfence_experiment::task::axes::Variant;
+use ringfence_experiment::task::Variant;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_machine::clock::Clock;
 use ringfence_machine::counters::Counters;
@@ -136,7 +136,7 @@ impl<'a> HostEngine<'a> {
         };
         let disks = Disks::below(
             &FsRoot::host(),
-            workers.iter().flat_map(tasks).filter_map(Task::works_in),
+            workers.iter().flat_map(tasks).filter_map(|task| task.works_in()),
         );
         Ok(Self {
             isolations,
@@ -396,7 +396,7 @@ impl<'a> HostEngine<'a> {
                 .variants
                 .iter()
                 .map(|variant| &self.plan.variants[worker.role][*variant].task);
-            tasks.any(Task::writes_files)
+            tasks.any(|task| task.writes_files())
         };
         let processes: Vec<i32> =
             self.workers.iter().filter(may_write).filter_map(|worker| worker.pid).collect();

@@ -50,7 +50,8 @@ impl HostEngine<'_> {
         });
         // An episode sees what these tell of.
         let windows = self.plan.experiment.measure.episode.is_none();
-        let mut said: Vec<String> = tasks.filter(|_| windows).filter_map(Task::caution).collect();
+        let mut said: Vec<String> =
+            tasks.filter(|_| windows).filter_map(|task| task.caution()).collect();
         said.sort();
         said.dedup();
         if let Some(wrote) = self.disks.wrote(&FsRoot::host()) {

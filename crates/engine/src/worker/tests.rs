@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::*;
+use ringfence_experiment::task::OneTask;
 use ringfence_workloads::{Latencies, Work};
 
 struct Breaks(u64);
@@ -140,20 +141,18 @@ fn whoever_has_reached_its_limit_stands_still_until_it_goes_on() {
 fn only_variants_that_are_not_pinned_leave_their_cpu() {
     let before = pin::affinity().unwrap();
     let task = |text: &str| {
-        let table = text.parse().expect("a table");
-        let task =
-            ringfence_experiment::task::axes::expand(&table).expect("a task")[0].task.clone();
-        Some(Assigned { task, quota: None })
+        let task: OneTask = text.parse().expect("a task");
+        Some(Assigned { task: task.task().clone(), quota: None })
     };
     let cpu = before.first().expect("this thread runs somewhere");
-    let free = task("workload = 'write'\npinned = false");
-    let ring = task("workload = 'ring'\npinned = false");
+    let free = task("write pinned=false");
+    let ring = task("ring pinned=false");
     let spec = Spec {
         slot: 0,
         home: CpuSet::single(cpu),
         seed: 0,
         stops_at_limits: false,
-        tasks: vec![task("workload = 'write'"), free, None, task("workload = 'ring'"), ring],
+        tasks: vec![task("write"), free, None, task("ring"), ring],
         cgroup: None,
     };
     let mut seat = Seat::of(&spec);

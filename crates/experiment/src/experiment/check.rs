@@ -2,8 +2,10 @@
 
 use ringfence_machine::cpulist::CpuSet;
 
-use super::{Arm, Experiment, Measure, OneOrMany, Role, SCHEMA, isolation};
+use super::{Arm, Experiment, Measure, Role, SCHEMA, isolation};
 use crate::nearest;
+use crate::one_or_many::OneOrMany;
+use crate::task::Settings;
 use crate::units::Span;
 
 impl Experiment {
@@ -184,7 +186,7 @@ impl Experiment {
 
 // What an arm sets of its tasks' parameters.
 fn values_problem(arm: &Arm) -> Option<String> {
-    let mut values = arm.set.values().flatten();
+    let mut values = arm.set.values().flat_map(Settings::written);
     if let Some((key, _)) = values.find(|(key, value)| *key == "workload" || value.is_array()) {
         return Some(format!(
             "arm '{}': set can give {key} one value, not a list, and no other workload",

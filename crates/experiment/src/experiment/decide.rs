@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::OneOrMany;
 use crate::budget::Budget;
+use crate::one_or_many::OneOrMany;
 use crate::quantity::Quantity;
 use crate::units::{Share, Span};
 

@@ -48,7 +48,7 @@ use std::collections::BTreeMap;
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::Schemata;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use toml::Table;
 
 pub use decide::Decide;
@@ -58,8 +58,10 @@ pub use kind::Kind;
 
 use crate::io_priority::IoPriority;
 use crate::nearest;
+use crate::one_or_many::OneOrMany;
 use crate::quantity::Quantity;
 use crate::system::SystemSetting;
+use crate::task::{Settings, Tasks};
 use crate::units::{Rate, Share, Span};
 
 /// The version of the file format that this program writes; it reads all from 1 on. Version 1 calls
@@ -239,8 +241,9 @@ pub struct Role {
     /// The CPUs it runs on, in order, instead of a placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
-    /// What it runs; each table may hold lists.
-    pub task: OneOrMany<Table>,
+    /// What it runs; each may hold lists.
+    #[serde(deserialize_with = "tasks")]
+    pub task: OneOrMany<Tasks>,
 }
 
 /// Tasks that run at once, and what they are compared with.
@@ -260,7 +263,7 @@ pub struct Arm {
     pub between: Option<String>,
     /// Parameters that roles' tasks have in this arm instead of their own, by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub set: BTreeMap<String, Table>,
+    pub set: BTreeMap<String, Settings>,
     /// Which of a role's tasks run in this arm, by their place in its list, from 1; absent: each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub only: BTreeMap<String, OneOrMany<u32>>,
@@ -308,55 +311,26 @@ pub struct Arm {
     pub system: BTreeMap<SystemSetting, String>,
 }
 
-/// A value, or a list of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a value or a list of values")]
-pub enum OneOrMany<T> {
-    /// One.
-    One(T),
-    /// Several.
-    Many(Vec<T>),
-}
-
-impl<T> OneOrMany<T> {
-    /// All of them.
-    pub fn as_slice(&self) -> &[T] {
-        match self {
-            OneOrMany::One(value) => std::slice::from_ref(value),
-            OneOrMany::Many(values) => values,
+// A refusal of one of several would only say that it is neither a value nor a list of values.
+fn tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMany<Tasks>, D::Error> {
+    let task = |table: Table| Tasks::parse(&table).map_err(de::Error::custom);
+    Ok(match OneOrMany::<Table>::deserialize(deserializer)? {
+        OneOrMany::One(table) => OneOrMany::One(task(table)?),
+        OneOrMany::Many(tables) => {
+            OneOrMany::Many(tables.into_iter().map(task).collect::<Result<_, _>>()?)
         }
-    }
-
-    /// All of them, to be changed.
-    pub fn as_mut_slice(&mut self) -> &mut [T] {
-        match self {
-            OneOrMany::One(value) => std::slice::from_mut(value),
-            OneOrMany::Many(values) => values,
-        }
-    }
-}
-
-impl Default for OneOrMany<u32> {
-    fn default() -> Self {
-        OneOrMany::One(1)
-    }
-}
-
-impl OneOrMany<u32> {
-    fn is_default_count(&self) -> bool {
-        self.as_slice() == [1]
-    }
+    })
 }
 
 impl Role {
     /// One instance, placed as the experiment says.
-    pub fn new(name: &str, task: Table) -> Self {
+    pub fn new(name: &str, task: impl Into<OneOrMany<Tasks>>) -> Self {
         Self {
             name: name.into(),
             count: OneOrMany::One(1),
             cpus: None,
             placement: None,
-            task: OneOrMany::One(task),
+            task: task.into(),
         }
     }
 }

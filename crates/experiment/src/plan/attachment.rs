@@ -4,7 +4,7 @@
 use super::episodes::is_whole_run;
 use crate::experiment::Freezing;
 use crate::task::Task;
-use crate::task::axes::Variant;
+use crate::task::Variant;
 use crate::{Arm, Experiment, Role};
 
 /// The number of instances of a role to place; none for running processes.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::task::Task;
-use crate::task::axes::Variant;
+use crate::task::Variant;
 use crate::{Arm, Experiment};
 
 /// One thing that is measured: an arm with every list decided.

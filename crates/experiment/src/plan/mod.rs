@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 use crate::placement::{self, Placed, Want};
-use crate::task::axes::{self, Variant};
-use crate::task::{DEFAULT_WARM_UP, ProgramUnit, Task, text};
+use crate::task::Variant;
+use crate::task::{self, DEFAULT_WARM_UP, ProgramUnit, Task, text};
 use crate::units::Span;
 use crate::{Experiment, ExperimentError, Reason};
 
@@ -343,7 +343,7 @@ fn servers(variants: &[Variant]) -> CpuSet {
 }
 
 fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, ExperimentError> {
-    let of_role = |role| axes::of_role(role, &experiment.arms).map_err(ExperimentError);
+    let of_role = |role| task::variants(role, &experiment.arms).map_err(ExperimentError);
     experiment.roles.iter().map(of_role).collect()
 }
 

@@ -227,10 +227,9 @@ fn baselines_that_cannot_be_told_are_refused() {
         (BESIDE.replace("count = [1, 2]", "cpus = \"99\""), "CPU 99 is not among"),
     ];
     for (text, part) in cases {
-        let experiment = Experiment::parse(&text).unwrap();
-        let error = Plan::new(&experiment, &topology(&fixtures::xeon_2s64t()), None)
-            .unwrap_err()
-            .to_string();
+        let topology = topology(&fixtures::xeon_2s64t());
+        let plan = Experiment::parse(&text).and_then(|one| Plan::new(&one, &topology, None));
+        let error = plan.unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }

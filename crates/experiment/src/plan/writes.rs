@@ -5,18 +5,14 @@ use std::time::Duration;
 use ringfence_machine::units::Bytes;
 
 use super::{Active, Plan};
-use crate::task::{Layout, Target, Task};
-
-// What a fast disk takes, in bytes a second and commits a second.
-const FAST_DISK: f64 = 1e9;
-const FAST_COMMITS: f64 = 10_000.0;
+use crate::task::Task;
 
 impl Plan {
     /// About how many bytes built-in tasks write to disks at most, on a fast disk; `None` where
     /// none of them writes to a file that may lie on one.
     pub fn writes_about(&self) -> Option<Bytes> {
         let cases = self.measured();
-        let writes = |task: &Task| per_s(task).is_some();
+        let writes = |task: &Task| task.file_bytes_per_s().is_some();
         let all =
             cases.iter().flat_map(|case| std::iter::once(*case).chain(self.cases[*case].others()));
         let active: Vec<Active> = all.flat_map(|case| self.cases[case].active.clone()).collect();
@@ -28,7 +24,7 @@ impl Plan {
         let window = before + measure.length().0;
         let in_windows: f64 = active.iter().map(|active| self.in_window(active, window)).sum();
         let prepared: f64 =
-            active.iter().map(|active| prepared(self.task(active))).fold(0.0, f64::max);
+            active.iter().map(|active| self.task(active).prepares().0 as f64).fold(0.0, f64::max);
         let per_trial = in_windows * f64::from(measure.rounds) + prepared;
         Some(Bytes((per_trial * self.most_trials()) as u64))
     }
@@ -39,7 +35,7 @@ impl Plan {
 
     fn in_window(&self, active: &Active, window: Duration) -> f64 {
         let task = self.task(active);
-        let bytes = per_s(task).unwrap_or_default() * window.as_secs_f64();
+        let bytes = task.file_bytes_per_s().unwrap_or_default() * window.as_secs_f64();
         let bytes = match task {
             Task::Dirty(dirty) => bytes.min(dirty.limit.0 as f64),
             _ => bytes,
@@ -55,34 +51,6 @@ impl Plan {
         let fit =
             measure.time.filter(|_| least > 0.0).map(|time| (time.0.as_secs_f64() / least).ceil());
         fit.map_or(planned, |fit| fit.min(planned))
-    }
-}
-
-// What a task writes to a file that may lie on a disk.
-fn per_s(task: &Task) -> Option<f64> {
-    let is_file = |target: &Target| matches!(target, Target::File(_));
-    let paced = |pace: Option<crate::units::Rate>| {
-        pace.map_or(FAST_DISK, |pace| (pace.0.0 as f64).min(FAST_DISK))
-    };
-    match task {
-        Task::Commit(commit) => {
-            let batch = (commit.record.0 * u64::from(commit.batch)).max(4096) as f64;
-            Some((batch * FAST_COMMITS * f64::from(commit.writers)).min(FAST_DISK))
-        }
-        Task::Dirty(dirty) => Some(paced(dirty.pace)),
-        Task::Churn(churn) => Some((churn.size.0.max(4096) as f64 * FAST_COMMITS).min(FAST_DISK)),
-        Task::Write(write) if is_file(&write.target) => Some(paced(write.pace)),
-        Task::Ring(ring) if is_file(&ring.target) => Some(FAST_DISK),
-        Task::Record(record) if is_file(&record.target) => Some(FAST_DISK),
-        _ => None,
-    }
-}
-
-// What is written before the first window of a trial.
-fn prepared(task: &Task) -> f64 {
-    match task {
-        Task::Commit(commit) if commit.layout != Layout::Append => commit.size.0 as f64,
-        _ => 0.0,
     }
 }
 

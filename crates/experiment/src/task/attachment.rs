@@ -1,6 +1,10 @@
 //! Running processes that this program did not start: a process, a control group, a systemd unit, a
 //! container.
 
+use super::ProgramUnit;
+use super::axes::axes;
+use super::parameters::Parameters;
+use crate::Reason;
 use serde::{Deserialize, Serialize};
 
 /// Running processes. They are paused for windows only, within
@@ -60,12 +64,29 @@ impl Attached {
             .find_map(|(kind, name)| Some(format!("{kind}:{}", name?)));
         named.unwrap_or_default()
     }
+}
 
-    /// As [`Task::check`](super::Task::check).
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub fn check(&self) -> Result<(), String> {
+axes!(Attached: Attachments, "attached" {
+    pid: Option<u32>,
+    cgroup: Option<String>,
+    unit: Option<String>,
+    container: Option<String>,
+});
+
+impl Parameters for Attached {
+    fn unit(&self) -> &'static str {
+        ProgramUnit::CpuTime.name()
+    }
+
+    fn not_simulated(&self) -> Option<Reason> {
+        Some("services that run are not simulated".into())
+    }
+
+    fn pinned(&self) -> bool {
+        false
+    }
+
+    fn check(&self) -> Result<(), String> {
         let others = [&self.cgroup, &self.unit, &self.container];
         let named =
             others.iter().filter(|name| name.is_some()).count() + usize::from(self.pid.is_some());

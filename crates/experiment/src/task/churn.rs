@@ -2,8 +2,14 @@
 
 use std::path::PathBuf;
 
+use super::Commit;
+use super::Settings;
+use super::axes::axes;
+use super::parameters::{FAST_COMMITS, FAST_DISK, Parameters};
+use crate::units::Span;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// Creates a file in a folder of its own, writes a little, renames it and removes it. A unit is a
 /// file.
@@ -22,12 +28,32 @@ impl Default for Churn {
     }
 }
 
-impl Churn {
-    /// As [`Task::check`](super::Task::check).
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub fn check(&self) -> Result<(), String> {
+axes!(Churn: Churns, "churn" { dir: PathBuf, size: Bytes });
+
+impl Parameters for Churn {
+    fn unit(&self) -> &'static str {
+        "files"
+    }
+
+    fn works_in(&self) -> Option<&Path> {
+        Some(&self.dir)
+    }
+    fn with_folder(&self, dir: PathBuf) -> Option<Settings> {
+        Some(Churns::default().dir(dir).into())
+    }
+
+    fn file_bytes_per_s(&self) -> Option<f64> {
+        Some((self.size.0.max(4096) as f64 * FAST_COMMITS).min(FAST_DISK))
+    }
+
+    fn names_files_in(&self) -> Option<&Path> {
+        Some(&self.dir)
+    }
+    fn least_window(&self) -> Option<Span> {
+        Some(Commit::LEAST_WINDOW)
+    }
+
+    fn check(&self) -> Result<(), String> {
         match self.size <= Bytes::mib(1) {
             true => Ok(()),
             false => Err(format!(

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::axes::axes;
 use super::figure::Figure;
+use super::parameters::Parameters;
 use super::server::Server;
+use crate::Reason;
 use crate::units::Span;
 
 /// The default time that a program runs after its start before it is measured.
 pub const DEFAULT_WARM_UP: Span = Span::ms(200);
 
 /// A program and its arguments.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
     /// The command line: words as a shell splits them, but no shell runs. It is started again when
@@ -123,24 +126,66 @@ impl ProgramUnit {
 impl Command {
     /// A program with nothing special about it.
     pub fn new(run: impl Into<String>) -> Self {
-        Self {
-            run: run.into(),
-            unit: ProgramUnit::Auto,
-            env: BTreeMap::new(),
-            warm_up: None,
-            needs: None,
-            figure: None,
-            log_unit: None,
-            server: None,
-        }
+        Self { run: run.into(), ..Self::default() }
     }
 
     /// Program and arguments; `None` where a quote is not closed.
     pub fn argv(&self) -> Option<Vec<String>> {
         shlex::split(&self.run)
     }
+}
 
-    pub(super) fn check(&self) -> Result<(), String> {
+axes!(Command: Commands, "command" {
+    run: String,
+    unit: ProgramUnit,
+    env: BTreeMap<String, String>,
+    warm_up: Option<Span>,
+    needs: Option<String>,
+    figure: Option<Figure>,
+    log_unit: Option<LogUnit>,
+    server: Option<Server>,
+} needs run);
+
+impl Commands {
+    /// Whether what their work is counted in is still to be chosen.
+    pub fn unit_is_open(&self) -> bool {
+        matches!(self.unit[..], [] | [ProgramUnit::Auto])
+    }
+
+    /// Whether a unit is given.
+    pub fn has_unit(&self) -> bool {
+        !self.unit.is_empty()
+    }
+
+    /// Whether it is counted in this unit.
+    pub fn unit_is(&self, unit: ProgramUnit) -> bool {
+        self.unit == [unit]
+    }
+}
+
+impl Parameters for Command {
+    fn unit(&self) -> &'static str {
+        self.unit.name()
+    }
+
+    fn not_simulated(&self) -> Option<Reason> {
+        let why = "programs are not simulated, but for what 'ringfence trace' recorded of them";
+        Some(why.into())
+    }
+
+    fn counts_latencies(&self) -> bool {
+        self.unit == ProgramUnit::Latencies
+    }
+
+    fn is_timed_by_latency(&self) -> bool {
+        self.unit == ProgramUnit::Latencies
+    }
+
+    fn figure(&self) -> Option<&Figure> {
+        self.figure.as_ref()
+    }
+
+    fn check(&self) -> Result<(), String> {
         match self.argv() {
             None => return Err(format!("run = '{}' has an unclosed quote", self.run)),
             Some(argv) if argv.is_empty() => {

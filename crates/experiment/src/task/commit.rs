@@ -5,9 +5,14 @@ use std::path::PathBuf;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::Settings;
+use super::axes::axes;
+use super::parameters::{FAST_COMMITS, FAST_DISK, Parameters};
 use super::word::serde_as_word;
 use crate::Reason;
 use crate::units::Span;
+use ringfence_machine::features::Features;
+use std::path::Path;
 
 /// Writes batches of records to a log, each durable before the next. A unit is a commit: a batch
 /// written and synced.
@@ -262,12 +267,61 @@ impl Commit {
         }
         None
     }
+}
 
-    /// As [`Task::check`](super::Task::check).
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub fn check(&self) -> Result<(), String> {
+axes!(Commit: Commits, "commit" {
+    dir: PathBuf,
+    sync: Sync,
+    io: Io,
+    layout: Layout,
+    record: Bytes,
+    batch: u32,
+    writers: u32,
+    size: Bytes,
+});
+
+impl Parameters for Commit {
+    fn unit(&self) -> &'static str {
+        "commits"
+    }
+
+    fn bytes_per_unit(&self) -> Option<u64> {
+        Some(self.bytes())
+    }
+
+    fn missing(&self, _: Option<&Features>) -> Option<Reason> {
+        self.impossible()
+    }
+
+    fn works_in(&self) -> Option<&Path> {
+        Some(&self.dir)
+    }
+    fn with_folder(&self, dir: PathBuf) -> Option<Settings> {
+        Some(Commits::default().dir(dir).into())
+    }
+
+    fn file_bytes_per_s(&self) -> Option<f64> {
+        let batch = (self.record.0 * u64::from(self.batch)).max(4096) as f64;
+        Some((batch * FAST_COMMITS * f64::from(self.writers)).min(FAST_DISK))
+    }
+
+    fn prepares(&self) -> Bytes {
+        if self.layout == Layout::Append { Bytes(0) } else { self.size }
+    }
+
+    fn waits_for_a_device(&self) -> bool {
+        true
+    }
+
+    fn least_window(&self) -> Option<Span> {
+        Some(Self::LEAST_WINDOW)
+    }
+
+    fn counts_latencies(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<(), String> {
         if self.record.0 == 0 || self.record > Bytes::mib(1) {
             return Err(format!("record = {} must be between 1B and 1MiB", self.record));
         }

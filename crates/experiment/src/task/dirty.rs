@@ -5,8 +5,14 @@ use std::path::PathBuf;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::Commit;
+use super::Settings;
+use super::axes::axes;
+use super::parameters::{Parameters, paced};
 use super::word::serde_as_word;
 use crate::units::Rate;
+use crate::units::Span;
+use std::path::Path;
 
 /// Writes blocks to a file of its own, from its start to its end and again. A unit is a byte.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,32 +95,6 @@ serde_as_word!(DirtyIo);
 impl Dirty {
     /// The bytes between two calls of `fdatasync`.
     pub const SYNCED: u64 = 8 << 20;
-
-    /// As [`Task::check`](super::Task::check).
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub fn check(&self) -> Result<(), String> {
-        blocks(self.block, self.size)?;
-        if self.limit < self.block {
-            return Err(format!(
-                "limit = {} is less than a block of {}: raise it",
-                self.limit, self.block
-            ));
-        }
-        Ok(())
-    }
-
-    /// What should be known of figures from windows that are followed by a sync.
-    pub fn caution(&self) -> Option<String> {
-        (self.io == DirtyIo::Buffered).then(|| {
-            "The kernel writes back the data of dirty io=buffered once enough is dirty, or after \
-             30 s, and for a while after the task has stopped. Windows end before that, and the \
-             file is synced after each: these figures contain no delayed effects. 'ringfence \
-             neighbours --episode' measures them."
-                .into()
-        })
-    }
 }
 
 /// Checks the blocks of a file that is gone through in order.
@@ -130,6 +110,65 @@ pub(super) fn blocks(block: Bytes, size: Option<Bytes>) -> Result<(), String> {
             Err(format!("size = {size} is smaller than block = {block}: make the file larger"))
         }
         _ => Ok(()),
+    }
+}
+
+axes!(Dirty: Dirties, "dirty" {
+    dir: PathBuf,
+    io: DirtyIo,
+    block: Bytes,
+    size: Option<Bytes>,
+    pace: Option<Rate>,
+    limit: Bytes,
+});
+
+impl Parameters for Dirty {
+    fn unit(&self) -> &'static str {
+        "bytes"
+    }
+
+    fn bytes_per_unit(&self) -> Option<u64> {
+        Some(1)
+    }
+
+    fn works_in(&self) -> Option<&Path> {
+        Some(&self.dir)
+    }
+    fn with_folder(&self, dir: PathBuf) -> Option<Settings> {
+        Some(Dirties::default().dir(dir).into())
+    }
+
+    fn file_bytes_per_s(&self) -> Option<f64> {
+        Some(paced(self.pace))
+    }
+
+    fn with_pace(&self, pace: Rate) -> Option<Settings> {
+        Some(Dirties::default().pace(Some(pace)).into())
+    }
+
+    fn least_window(&self) -> Option<Span> {
+        Some(Commit::LEAST_WINDOW)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        blocks(self.block, self.size)?;
+        if self.limit < self.block {
+            return Err(format!(
+                "limit = {} is less than a block of {}: raise it",
+                self.limit, self.block
+            ));
+        }
+        Ok(())
+    }
+
+    fn caution(&self) -> Option<String> {
+        (self.io == DirtyIo::Buffered).then(|| {
+            "The kernel writes back the data of dirty io=buffered once enough is dirty, or after \
+             30 s, and for a while after the task has stopped. Windows end before that, and the \
+             file is synced after each: these figures contain no delayed effects. 'ringfence \
+             neighbours --episode' measures them."
+                .into()
+        })
     }
 }
 

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Attached;
+use super::axes::axes;
+use super::parameters::Parameters;
+use crate::Reason;
 use crate::units::Span;
 
 /// Asks a service at a fixed rate. In the open loop a late answer delays no question, and the time
@@ -52,17 +55,39 @@ impl Probe {
     pub fn service(&self) -> Option<Attached> {
         Attached::of_target(self.of.as_deref()?).ok()
     }
+}
 
-    /// A window that holds `LEAST_ANSWERS`.
-    pub fn least_window(&self) -> Span {
-        Span::ms((Self::LEAST_ANSWERS * 1000).div_ceil(u64::from(self.rate.max(1))))
+axes!(Probe: Probes, "probe" {
+    ask: String,
+    send: String,
+    rate: u32,
+    closed: bool,
+    timeout: Span,
+    of: Option<String>,
+});
+
+impl Parameters for Probe {
+    fn unit(&self) -> &'static str {
+        "answers"
     }
 
-    /// As [`Task::check`](super::Task::check).
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub fn check(&self) -> Result<(), String> {
+    fn not_simulated(&self) -> Option<Reason> {
+        Some("services that run are not simulated".into())
+    }
+
+    fn is_timed_by_latency(&self) -> bool {
+        true
+    }
+
+    fn counts_latencies(&self) -> bool {
+        true
+    }
+
+    fn least_window(&self) -> Option<Span> {
+        Some(Span::ms((Self::LEAST_ANSWERS * 1000).div_ceil(u64::from(self.rate.max(1)))))
+    }
+
+    fn check(&self) -> Result<(), String> {
         if self.ask.is_empty() {
             return Err("a probe needs a service to query: give ask=tcp://HOST:PORT, \
                         ask=http://HOST:PORT/PATH, ask=unix:PATH or ask=exec:COMMAND"

@@ -9,7 +9,9 @@ use ringfence_machine::units::Bytes;
 use ringfence_persist::Flush;
 use serde::{Deserialize, Serialize};
 
+use super::axes::axes;
 use super::instruction::has_flush;
+use super::parameters::{Parameters, at_least};
 use super::word::serde_as_word;
 use crate::Reason;
 use crate::units::{Span, serde_as_text};
@@ -62,45 +64,6 @@ impl Read {
     /// Reads in one round.
     pub fn pieces(&self) -> u64 {
         self.size.0 / self.access.0
-    }
-
-    /// The shortest window that is sure to hold a whole round.
-    pub fn least_window(&self) -> Span {
-        let round_ns = self.pieces().saturating_mul(READ_NS);
-        let ns = self.interval.ns().saturating_add(round_ns);
-        // In whole milliseconds, since a user has to write it down.
-        Span::ms(ns.div_ceil(1_000_000))
-    }
-
-    /// As [`Task::check`](super::Task::check).
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub fn check(&self) -> Result<(), String> {
-        super::at_least("size", self.size, Bytes::kib(4))?;
-        if !self.size.0.is_multiple_of(4096) {
-            return Err(format!("size = {} must be a multiple of 4KiB", self.size));
-        }
-        if ![16, 32, 64].contains(&self.access.0) {
-            return Err(format!("access = {} must be 16B, 32B or 64B", self.access));
-        }
-        if self.interval > Span::ms(60_000) {
-            return Err(format!("interval = {} can be 1min at most", self.interval));
-        }
-        if !self.mlock && self.memory != Memory::Malloc {
-            return Err(format!(
-                "mlock = false works with memory = \"malloc\" only, not with {}",
-                self.memory
-            ));
-        }
-        Ok(())
-    }
-
-    /// Why a processor with these features cannot run it, if so; where they are not known, it can.
-    pub fn missing(&self, features: Option<&Features>) -> Option<Reason> {
-        let features = features?;
-        let flush = self.flush.0.filter(|flush| !has_flush(features, *flush))?;
-        Some(format!("this processor has no {flush}").into())
     }
 }
 
@@ -169,6 +132,76 @@ impl FlushBetween {
 
 serde_as_word!(FlushBetween);
 
+axes!(Read: Reads, "read" {
+    size: Bytes,
+    access: Bytes,
+    interval: Span,
+    memory: Memory,
+    mlock: bool,
+    preload: bool,
+    dirty: bool,
+    flush: FlushBetween,
+});
+
+impl Parameters for Read {
+    fn unit(&self) -> &'static str {
+        "reads"
+    }
+
+    fn not_simulated(&self) -> Option<Reason> {
+        None
+    }
+
+    fn size(&self) -> Option<Bytes> {
+        Some(self.size)
+    }
+
+    fn takes_ordinary_memory(&self) -> bool {
+        self.memory == Memory::Malloc
+    }
+
+    fn counts_latencies(&self) -> bool {
+        true
+    }
+
+    fn times_loads(&self) -> bool {
+        true
+    }
+
+    fn least_window(&self) -> Option<Span> {
+        let round_ns = self.pieces().saturating_mul(READ_NS);
+        let ns = self.interval.ns().saturating_add(round_ns);
+        // In whole milliseconds, since a user has to write it down.
+        Some(Span::ms(ns.div_ceil(1_000_000)))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        at_least("size", self.size, Bytes::kib(4))?;
+        if !self.size.0.is_multiple_of(4096) {
+            return Err(format!("size = {} must be a multiple of 4KiB", self.size));
+        }
+        if ![16, 32, 64].contains(&self.access.0) {
+            return Err(format!("access = {} must be 16B, 32B or 64B", self.access));
+        }
+        if self.interval > Span::ms(60_000) {
+            return Err(format!("interval = {} can be 1min at most", self.interval));
+        }
+        if !self.mlock && self.memory != Memory::Malloc {
+            return Err(format!(
+                "mlock = false works with memory = \"malloc\" only, not with {}",
+                self.memory
+            ));
+        }
+        Ok(())
+    }
+
+    fn missing(&self, features: Option<&Features>) -> Option<Reason> {
+        let features = features?;
+        let flush = self.flush.0.filter(|flush| !has_flush(features, *flush))?;
+        Some(format!("this processor has no {flush}").into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,9 +231,9 @@ mod tests {
     #[test]
     fn a_window_has_room_for_a_sleep_and_a_round() {
         assert_eq!(Read::default().pieces(), 8192);
-        assert_eq!(Read::default().least_window(), Span::ms(2009));
+        assert_eq!(Read::default().least_window(), Some(Span::ms(2009)));
         let short = Read { size: Bytes::kib(4), interval: Span::ms(0), ..Read::default() };
-        assert_eq!(short.least_window(), Span::ms(1));
+        assert_eq!(short.least_window(), Some(Span::ms(1)));
     }
 
     #[test]

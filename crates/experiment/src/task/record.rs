@@ -4,6 +4,9 @@ use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::Target;
+use super::axes::axes;
+use super::parameters::Parameters;
+use crate::Reason;
 
 /// Small records, each written so that a crash leaves all of it or none, and durable before the
 /// next one.
@@ -68,12 +71,35 @@ impl Default for Record {
     }
 }
 
-impl Record {
-    /// As [`Task::check`](super::Task::check).
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub fn check(&self) -> Result<(), String> {
+axes!(Record: Records, "record" {
+    method: RecordMethod,
+    payload: Bytes,
+    size: Bytes,
+    target: Target,
+});
+
+impl Parameters for Record {
+    fn unit(&self) -> &'static str {
+        "records"
+    }
+
+    fn bytes_per_unit(&self) -> Option<u64> {
+        Some(self.payload.0)
+    }
+
+    fn not_simulated(&self) -> Option<Reason> {
+        None
+    }
+
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn size(&self) -> Option<Bytes> {
+        Some(self.size)
+    }
+
+    fn check(&self) -> Result<(), String> {
         if !PAYLOADS.contains(&self.payload.0) {
             return Err(format!(
                 "payload = {} is neither 56B nor 128B: choose one of these",

@@ -5,6 +5,9 @@ use ringfence_persist::LINE;
 use serde::{Deserialize, Serialize};
 
 use super::Target;
+use super::axes::axes;
+use super::parameters::Parameters;
+use crate::Reason;
 
 /// A ring buffer: entries are pushed, each durable before the next one, and read again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,12 +71,44 @@ impl Ring {
     pub fn slot(&self) -> u64 {
         (self.entry.0 + LINE as u64).next_multiple_of(LINE as u64)
     }
+}
 
-    /// As [`Task::check`](super::Task::check).
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub fn check(&self) -> Result<(), String> {
+axes!(Ring: Rings, "ring" {
+    variant: RingVariant,
+    entry: Bytes,
+    size: Bytes,
+    batch: u32,
+    read: bool,
+    target: Target,
+    pinned: bool,
+});
+
+impl Parameters for Ring {
+    fn unit(&self) -> &'static str {
+        "entries"
+    }
+
+    fn bytes_per_unit(&self) -> Option<u64> {
+        Some(self.entry.0)
+    }
+
+    fn not_simulated(&self) -> Option<Reason> {
+        None
+    }
+
+    fn pinned(&self) -> bool {
+        self.pinned
+    }
+
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn size(&self) -> Option<Bytes> {
+        Some(self.size)
+    }
+
+    fn check(&self) -> Result<(), String> {
         if self.entry.0 == 0 || self.entry.0 > 2 << 20 {
             return Err(format!(
                 "entry = {} is not between 1B and 2MiB: choose such a size",

@@ -5,9 +5,15 @@ use std::path::PathBuf;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::Commit;
+use super::Settings;
+use super::axes::axes;
 use super::dirty::blocks;
+use super::parameters::Parameters;
 use super::word::serde_as_word;
 use crate::units::Rate;
+use crate::units::Span;
+use std::path::Path;
 
 /// Reads blocks of a file of its own, from its start to its end and again, each from the device. A
 /// unit is a byte.
@@ -64,12 +70,39 @@ impl ScanIo {
 
 serde_as_word!(ScanIo);
 
-impl Scan {
-    /// As [`Task::check`](super::Task::check).
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub fn check(&self) -> Result<(), String> {
+axes!(Scan: Scans, "scan" {
+    dir: PathBuf,
+    io: ScanIo,
+    block: Bytes,
+    size: Bytes,
+    pace: Option<Rate>,
+});
+
+impl Parameters for Scan {
+    fn unit(&self) -> &'static str {
+        "bytes"
+    }
+
+    fn bytes_per_unit(&self) -> Option<u64> {
+        Some(1)
+    }
+
+    fn works_in(&self) -> Option<&Path> {
+        Some(&self.dir)
+    }
+    fn with_folder(&self, dir: PathBuf) -> Option<Settings> {
+        Some(Scans::default().dir(dir).into())
+    }
+
+    fn with_pace(&self, pace: Rate) -> Option<Settings> {
+        Some(Scans::default().pace(Some(pace)).into())
+    }
+
+    fn least_window(&self) -> Option<Span> {
+        Some(Commit::LEAST_WINDOW)
+    }
+
+    fn check(&self) -> Result<(), String> {
         blocks(self.block, Some(self.size))
     }
 }

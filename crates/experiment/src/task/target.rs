@@ -11,9 +11,10 @@ use crate::nearest::nearest;
 use crate::units::serde_as_text;
 
 /// Where a writer's memory comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Target {
     /// Anonymous memory.
+    #[default]
     Dram,
     /// A file on a tmpfs.
     Tmpfs(PathBuf),

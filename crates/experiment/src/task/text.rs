@@ -2,17 +2,15 @@
 //! or simply a program's command line, perhaps with variables in front as a shell takes them
 //! (`PMEM_NO_CLWB=1 fio ...`).
 
+use std::fmt;
+
 use toml::{Table, Value};
 
+use super::axes::{Axes, WORKLOAD};
+use super::{Commands, Tasks, WORKLOADS};
 use crate::nearest;
 
-/// The built-in workloads' names.
-pub const WORKLOADS: [&str; 17] = [
-    "write", "ring", "record", "commit", "dirty", "churn", "scan", "chase", "read", "stream",
-    "alu", "mcf", "probe", "attached", "trace", "command", "idle",
-];
-
-/// The table of an experiment file that the text stands for. The first word names a built-in
+/// The tasks that the text stands for. The first word names a built-in
 /// workload, and `key=value` words follow, lists separated by commas; single or double quotes keep
 /// a space or a comma in a value, as in `dir='/a b'`. Any other text is a program (see
 /// [`program`]).
@@ -20,7 +18,7 @@ pub const WORKLOADS: [&str; 17] = [
 /// # Errors
 /// One sentence for an empty text, for words after a workload's name that are no `key=value`, for a
 /// quote without its end, and for what looks like a slip in a workload's name.
-pub fn parse(text: &str) -> Result<Table, String> {
+pub fn parse(text: &str) -> Result<Tasks, String> {
     parse_beside(text, &|_| false)
 }
 
@@ -29,19 +27,18 @@ pub fn parse(text: &str) -> Result<Table, String> {
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Table, String> {
+pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tasks, String> {
     let Some(first) = text.split_whitespace().next() else {
         return Err(
             "a task is empty: write a workload such as 'chase footprint=4MiB', or a program".into(),
         );
     };
-    let mut table = Table::new();
     if !WORKLOADS.contains(&first) {
         // A slip in a workload's name would otherwise be looked for as a program.
         let is_setting =
             |word: &str| word.split_once('=').is_some_and(|(key, _)| is_parameter(key));
         let settings = text.split_whitespace().skip(1).all(is_setting);
-        if let (true, Some(near)) = (settings, nearest::nearest(first, &WORKLOADS))
+        if let (true, Some(near)) = (settings, nearest::nearest(first, WORKLOADS))
             && (text.contains('=') || near.len().abs_diff(first.len()) <= 1)
             && !is_program(first)
         {
@@ -50,12 +47,12 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
             ));
         }
         without_shell(text)?;
-        return Ok(program(text));
+        return Ok(program(text).into());
     }
-    table.insert("workload".into(), Value::String(first.into()));
     if first == "command" {
         return Err("write the command line of a program without the word 'command'".into());
     }
+    let mut table = Table::from_iter([(WORKLOAD.to_owned(), Value::from(first))]);
     let rest = text.trim_start().strip_prefix(first).unwrap_or_default();
     for word in
         unquoted_parts(rest, char::is_whitespace)?.into_iter().filter(|word| !word.is_empty())
@@ -84,7 +81,7 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
             ));
         }
     }
-    Ok(table)
+    Tasks::parse(&table)
 }
 
 // The parts of a text between separators that are in no quotes.
@@ -171,22 +168,29 @@ fn unquoted(word: &str) -> bool {
     !word.ends_with('\\') && shlex::split(word).is_some()
 }
 
-/// The table of a program's command line; words `NAME=value` in front of it are its environment.
-pub fn program(text: &str) -> Table {
-    let mut table = Table::from_iter([("workload".to_string(), Value::String("command".into()))]);
-    let (mut env, mut rest) = (Table::new(), text.trim());
+/// The program that a command line starts; words `NAME=value` in front of it are its environment.
+pub fn program(text: &str) -> Commands {
+    let (env, run) = environment(text);
+    let mut program = Commands::default().run(run.to_owned());
+    if !env.is_empty() {
+        // In the order in which they were given.
+        let env: Table = env.into_iter().map(|(name, value)| (name, value.into())).collect();
+        program.set("env", &env.into()).expect("variables are texts");
+    }
+    program
+}
+
+/// The variables in front of a command line, and the rest of it.
+pub fn environment(text: &str) -> (Vec<(String, String)>, &str) {
+    let (mut env, mut rest) = (Vec::new(), text.trim());
     while let Some((word, after)) = first_word(rest)
         && let Some((name, value)) = assignment(&word)
         && !after.is_empty()
     {
-        env.insert(name, value);
+        env.push((name, value));
         rest = after;
     }
-    table.insert("run".into(), Value::String(rest.into()));
-    if !env.is_empty() {
-        table.insert("env".into(), Value::Table(env));
-    }
-    table
+    (env, rest)
 }
 
 // The first word of a command line without its quotes, and what follows it as it is written.
@@ -216,33 +220,32 @@ fn first_word(text: &str) -> Option<(String, &str)> {
 }
 
 // A word that a shell would take as a variable's value.
-fn assignment(word: &str) -> Option<(String, Value)> {
+fn assignment(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
     let fits = |(index, c): (usize, char)| {
         c == '_' || c.is_ascii_alphabetic() || (index > 0 && c.is_ascii_digit())
     };
-    (!name.is_empty() && name.chars().enumerate().all(fits))
-        .then(|| (name.into(), Value::String(value.into())))
+    (!name.is_empty() && name.chars().enumerate().all(fits)).then(|| (name.into(), value.into()))
 }
 
-/// The text that a task's table stands for, as [`parse`] reads it. Of a program's parameters only
-/// its environment has a place in it.
-pub fn print(table: &Table) -> String {
-    let workload = table.get("workload").and_then(Value::as_str).unwrap_or_default();
-    if workload == "command" {
-        let run = table.get("run").and_then(Value::as_str).unwrap_or_default();
-        let env = table.get("env").and_then(Value::as_table).cloned().unwrap_or_default();
-        let word = |(name, value): (String, Value)| {
-            format!("{name}={} ", crate::shell::quote(value.as_str().unwrap_or_default()))
-        };
-        let server =
-            table.get("server").and_then(Value::as_table).and_then(|server| server.get("run"));
-        let server = server.and_then(Value::as_str).map(|run| format!(", of the server {run}"));
-        return env.into_iter().map(word).collect::<String>() + run + &server.unwrap_or_default();
+/// As [`parse`] reads it. Of a program's parameters only its environment has a place in it.
+impl fmt::Display for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.written();
+        let text = |key: &str| table.get(key).and_then(Value::as_str).unwrap_or_default();
+        if let Tasks::Command(_) = self {
+            let env = table.get("env").and_then(Value::as_table);
+            for (name, value) in env.into_iter().flatten() {
+                write!(f, "{name}={} ", crate::shell::quote(value.as_str().unwrap_or_default()))?;
+            }
+            f.write_str(text("run"))?;
+            let server = table.get("server").and_then(|server| server.get("run")?.as_str());
+            return server.map_or(Ok(()), |run| write!(f, ", of the server {run}"));
+        }
+        f.write_str(self.workload())?;
+        let parameters = table.iter().filter(|(key, _)| *key != WORKLOAD);
+        parameters.into_iter().try_for_each(|(key, value)| write!(f, " {key}={}", plain(value)))
     }
-    let word = |(key, value): (&String, &Value)| format!(" {key}={}", plain(value));
-    let words: String = table.iter().filter(|(key, _)| *key != "workload").map(word).collect();
-    format!("{workload}{words}")
 }
 
 fn plain(value: &Value) -> String {
@@ -278,35 +281,41 @@ mod tests {
     fn workloads_and_programs_are_told_apart() {
         let write = parse("write instruction=clwb,nt  block=4KiB batch=2").unwrap();
         assert_eq!(
-            write.to_string(),
+            write.written().to_string(),
             "workload = \"write\"\ninstruction = [\"clwb\", \"nt\"]\nblock = \"4KiB\"\nbatch = 2\n"
         );
-        assert_eq!(parse("chase histogram=true").unwrap()["histogram"], Value::Boolean(true));
+        assert_eq!(
+            parse("chase histogram=true").unwrap().written()["histogram"],
+            Value::Boolean(true)
+        );
         for text in [
             "write instruction=clwb,nt block=4KiB batch=2",
             "ring variant=naive,ringfence entry=2KiB,4KiB",
             "read size=256KiB,512KiB interval=1s flush=clwb memory=locked:/dev/pseudo_lock/a",
             "alu",
             "dirty dir='/a b' io=wait,direct",
-            "churn dir='/a,b','/it'\"'\"'s\"' pace=5",
+            "churn dir='/a,b','/it'\"'\"'s\"' size=5",
             "sh -c 'exit 1'",
         ] {
-            assert_eq!(print(&parse(text).unwrap()), text);
+            assert_eq!(parse(text).unwrap().to_string(), text);
         }
         let quoted = parse("dirty dir=\"/a b\" io='wait',direct block='5'  limit=6").unwrap();
         let expected = "workload = \"dirty\"\ndir = \"/a b\"\nio = [\"wait\", \"direct\"]\nblock = \
                         \"5\"\nlimit = 6\n";
-        assert_eq!(quoted.to_string(), expected);
+        assert_eq!(quoted.written().to_string(), expected);
         let text = "PMEM_NO_CLWB=1 B='x y' fio --name=w";
         let program = parse(text).unwrap();
-        assert_eq!(program["run"].as_str(), Some("fio --name=w"));
-        assert_eq!(program["env"]["B"].as_str(), Some("x y"));
-        assert_eq!(print(&program), text);
-        assert!(!parse("./x --a=b C=d").unwrap().contains_key("env"));
+        assert_eq!(program.written()["run"].as_str(), Some("fio --name=w"));
+        assert_eq!(program.written()["env"]["B"].as_str(), Some("x y"));
+        assert_eq!(program.to_string(), text);
+        assert!(!parse("./x --a=b C=d").unwrap().written().contains_key("env"));
         let program = parse("stress-ng --cache 1").unwrap();
-        assert_eq!(program["workload"].as_str(), Some("command"));
-        assert_eq!(program["run"].as_str(), Some("stress-ng --cache 1"));
-        assert_eq!(parse("sh -c 'exit 1'").unwrap()["run"].as_str(), Some("sh -c 'exit 1'"));
+        assert_eq!(program.written()["workload"].as_str(), Some("command"));
+        assert_eq!(program.written()["run"].as_str(), Some("stress-ng --cache 1"));
+        assert_eq!(
+            parse("sh -c 'exit 1'").unwrap().written()["run"].as_str(),
+            Some("sh -c 'exit 1'")
+        );
     }
 
     #[test]
@@ -351,7 +360,7 @@ mod tests {
             assert!(error.contains(&remedy), "{text}: {error}");
             // What is advised does what was meant.
             assert_eq!(shlex::split(&remedy).unwrap(), ["sh", "-c", text]);
-            assert_eq!(parse(&remedy).unwrap()["run"].as_str(), Some(remedy.as_str()));
+            assert_eq!(parse(&remedy).unwrap().written()["run"].as_str(), Some(remedy.as_str()));
         }
         for text in [
             "a '>' b",

@@ -6,16 +6,19 @@ use ringfence_persist::Flush;
 use serde::{Deserialize, Serialize};
 
 use super::Target;
+use super::axes::axes;
+use super::parameters::Parameters;
+use crate::Reason;
 
 /// What a program did to files that it had mapped, as `ringfence trace` recorded it, played over
 /// and over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     /// The recording's folder.
     pub file: PathBuf,
     /// Where the files' memory comes from.
-    #[serde(default = "dram")]
+    #[serde(default)]
     pub target: Target,
     /// By which instruction it flushes.
     #[serde(default)]
@@ -23,10 +26,6 @@ pub struct Trace {
     /// What is taken of the loads, if they were recorded.
     #[serde(default)]
     pub loads: Loads,
-}
-
-fn dram() -> Target {
-    Target::Dram
 }
 
 /// By which instruction a recorded program flushes.
@@ -59,15 +58,6 @@ pub enum Loads {
     Dependent,
 }
 
-impl Trace {
-    pub(super) fn check(&self) -> Result<(), String> {
-        match self.file.as_os_str().is_empty() {
-            true => Err("file is empty: name the folder that 'ringfence trace' wrote".into()),
-            false => Ok(()),
-        }
-    }
-}
-
 impl Flushes {
     /// What a recorded flush becomes, on a machine whose caches survive or do not.
     pub fn instead_of(self, recorded: Flush, caches_survive: bool) -> Option<Flush> {
@@ -78,6 +68,34 @@ impl Flushes {
             Self::Clflush => Some(Flush::Clflush),
             Self::Clflushopt => Some(Flush::Clflushopt),
             Self::Clwb => Some(Flush::Clwb),
+        }
+    }
+}
+
+axes!(Trace: Traces, "trace" {
+    file: PathBuf,
+    target: Target,
+    flush: Flushes,
+    loads: Loads,
+} needs file);
+
+impl Parameters for Trace {
+    fn unit(&self) -> &'static str {
+        "events"
+    }
+
+    fn not_simulated(&self) -> Option<Reason> {
+        None
+    }
+
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.file.as_os_str().is_empty() {
+            true => Err("file is empty: name the folder that 'ringfence trace' wrote".into()),
+            false => Ok(()),
         }
     }
 }

@@ -5,7 +5,10 @@ use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, LINE};
 use serde::{Deserialize, Serialize};
 
+use super::Settings;
+use super::axes::axes;
 use super::instruction::has_flush;
+use super::parameters::{Parameters, paced};
 use super::{FenceAt, FenceKind, Instruction, Target, WidthChoice};
 use crate::Reason;
 use crate::units::Rate;
@@ -78,91 +81,6 @@ impl Default for Write {
 }
 
 impl Write {
-    /// As [`Task::check`](super::Task::check).
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub fn check(&self) -> Result<(), String> {
-        let line = LINE as u64;
-        if self.block.0 < line || self.block.0 > 2 << 20 || !self.block.0.is_multiple_of(line) {
-            return Err(format!(
-                "block = {} is not a multiple of 64B between 64B and 2MiB: choose such a size",
-                self.block
-            ));
-        }
-        if self.size < self.block {
-            return Err(format!(
-                "size = {} is smaller than block = {}: make the target larger",
-                self.size, self.block
-            ));
-        }
-        if self.batch == 0 {
-            return Err("batch = 0 would never fence: use fence_at = \"none\" for that".into());
-        }
-        if self.batch > 1 && self.fence_at != FenceAt::Block {
-            return Err(format!(
-                "batch = {} applies only with fence_at = \"block\": leave out one of them",
-                self.batch
-            ));
-        }
-        for (name, from) in [("nt_copy_from", self.nt_copy_from), ("movsb_from", self.movsb_from)] {
-            if from.is_some() && self.instruction.flush().is_none() {
-                return Err(format!(
-                    "{name} applies to copies that are flushed afterwards: name a flush instruction"
-                ));
-            }
-        }
-        let anonymous = matches!(self.target, Target::Dram | Target::Node(_));
-        if self.instruction == Instruction::Msync
-            && !matches!(self.target, Target::File(_) | Target::Tmpfs(_))
-        {
-            return Err("instruction = \"msync\" needs a file: or tmpfs: target".into());
-        }
-        if self.pages != PageSize::Base && !anonymous {
-            return Err(format!(
-                "pages = \"{}\" needs a dram or node: target",
-                serde_name(&self.pages).unwrap_or_default()
-            ));
-        }
-        let plain = self.pattern == Pattern::Sequential
-            && self.line == LineState::AsIs
-            && self.pace.is_none();
-        if !self.prefault && (!plain || matches!(self.target, Target::DevDax(_))) {
-            return Err(
-                "prefault = false needs sequential blocks, line = \"as-is\", no pace, and a target \
-                 other than devdax:"
-                    .into(),
-            );
-        }
-        Ok(())
-    }
-
-    /// Why it is not run: there is no such method of writing, or a processor with these features
-    /// lacks it. Where they are not known, it has all.
-    pub fn missing(&self, features: Option<&Features>) -> Option<Reason> {
-        if self.width == WidthChoice::Movsb {
-            if self.instruction == Instruction::Nt {
-                return Some("movsb has no non-temporal stores".into());
-            }
-            if self.instruction.flush().is_none()
-                && matches!(self.fence_at, FenceAt::Line | FenceAt::Around)
-            {
-                return Some(
-                    "movsb copies whole blocks, so fences at lines need a flush instruction".into(),
-                );
-            }
-        }
-        let features = features?;
-        if let Some(flush) = self.instruction.flush()
-            && !has_flush(features, flush)
-        {
-            return Some(format!("this processor has no {flush}").into());
-        }
-        let width = self.width;
-        (!width.is_there(features))
-            .then(|| format!("this processor or its operating system has no {width}").into())
-    }
-
     /// Whether blocks are copied by non-temporal stores and flushed then.
     pub fn copies_past_caches(&self) -> bool {
         self.nt_copy_from.is_some_and(|from| self.block >= from)
@@ -233,6 +151,149 @@ impl PageSize {
             PageSize::Transparent => ringfence_persist::Pages::Transparent,
             PageSize::Huge2M => ringfence_persist::Pages::Huge2M,
         }
+    }
+}
+
+axes!(Write: Writes, "write" {
+    instruction: Instruction,
+    width: WidthChoice,
+    fence: FenceKind,
+    fence_at: FenceAt,
+    batch: u32,
+    nt_copy_from: Option<Bytes>,
+    movsb_from: Option<Bytes>,
+    block: Bytes,
+    pattern: Pattern,
+    line: LineState,
+    size: Bytes,
+    target: Target,
+    pages: PageSize,
+    pace: Option<Rate>,
+    prefault: bool,
+    pinned: bool,
+});
+
+impl Parameters for Write {
+    fn unit(&self) -> &'static str {
+        "lines"
+    }
+
+    fn bytes_per_unit(&self) -> Option<u64> {
+        Some(LINE as u64)
+    }
+
+    fn not_simulated(&self) -> Option<Reason> {
+        if self.instruction == Instruction::Msync {
+            return Some("the page cache is not simulated".into());
+        }
+        if !self.pinned {
+            return Some("tasks that the scheduler moves are not simulated".into());
+        }
+        (!self.prefault).then(|| "page faults are not simulated".into())
+    }
+
+    fn pinned(&self) -> bool {
+        self.pinned
+    }
+
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn size(&self) -> Option<Bytes> {
+        Some(self.size)
+    }
+
+    fn takes_ordinary_memory(&self) -> bool {
+        let ordinary = self.pages != PageSize::Huge2M && self.prefault;
+        ordinary && matches!(self.target, Target::Dram | Target::Node(_))
+    }
+
+    fn file_bytes_per_s(&self) -> Option<f64> {
+        matches!(self.target, Target::File(_)).then(|| paced(self.pace))
+    }
+
+    fn with_pace(&self, pace: Rate) -> Option<Settings> {
+        Some(Writes::default().pace(Some(pace)).into())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let line = LINE as u64;
+        if self.block.0 < line || self.block.0 > 2 << 20 || !self.block.0.is_multiple_of(line) {
+            return Err(format!(
+                "block = {} is not a multiple of 64B between 64B and 2MiB: choose such a size",
+                self.block
+            ));
+        }
+        if self.size < self.block {
+            return Err(format!(
+                "size = {} is smaller than block = {}: make the target larger",
+                self.size, self.block
+            ));
+        }
+        if self.batch == 0 {
+            return Err("batch = 0 would never fence: use fence_at = \"none\" for that".into());
+        }
+        if self.batch > 1 && self.fence_at != FenceAt::Block {
+            return Err(format!(
+                "batch = {} applies only with fence_at = \"block\": leave out one of them",
+                self.batch
+            ));
+        }
+        for (name, from) in [("nt_copy_from", self.nt_copy_from), ("movsb_from", self.movsb_from)] {
+            if from.is_some() && self.instruction.flush().is_none() {
+                return Err(format!(
+                    "{name} applies to copies that are flushed afterwards: name a flush instruction"
+                ));
+            }
+        }
+        let anonymous = matches!(self.target, Target::Dram | Target::Node(_));
+        if self.instruction == Instruction::Msync
+            && !matches!(self.target, Target::File(_) | Target::Tmpfs(_))
+        {
+            return Err("instruction = \"msync\" needs a file: or tmpfs: target".into());
+        }
+        if self.pages != PageSize::Base && !anonymous {
+            return Err(format!(
+                "pages = \"{}\" needs a dram or node: target",
+                serde_name(&self.pages).unwrap_or_default()
+            ));
+        }
+        let plain = self.pattern == Pattern::Sequential
+            && self.line == LineState::AsIs
+            && self.pace.is_none();
+        if !self.prefault && (!plain || matches!(self.target, Target::DevDax(_))) {
+            return Err(
+                "prefault = false needs sequential blocks, line = \"as-is\", no pace, and a target \
+                 other than devdax:"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+
+    fn missing(&self, features: Option<&Features>) -> Option<Reason> {
+        if self.width == WidthChoice::Movsb {
+            if self.instruction == Instruction::Nt {
+                return Some("movsb has no non-temporal stores".into());
+            }
+            if self.instruction.flush().is_none()
+                && matches!(self.fence_at, FenceAt::Line | FenceAt::Around)
+            {
+                return Some(
+                    "movsb copies whole blocks, so fences at lines need a flush instruction".into(),
+                );
+            }
+        }
+        let features = features?;
+        if let Some(flush) = self.instruction.flush()
+            && !has_flush(features, flush)
+        {
+            return Some(format!("this processor has no {flush}").into());
+        }
+        let width = self.width;
+        (!width.is_there(features))
+            .then(|| format!("this processor or its operating system has no {width}").into())
     }
 }
 

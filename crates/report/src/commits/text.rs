@@ -4,7 +4,7 @@ use ringfence_analysis::cheapest::Cheapest;
 use ringfence_analysis::disk_writes::Unreached;
 use ringfence_analysis::estimate::{Interval, NotEstimable};
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::task::{Commit, DirtyIo, Layout, Task, text};
+use ringfence_experiment::task::{Commit, DirtyIo, Layout, Task};
 use ringfence_studies::findings::Findings;
 use ringfence_studies::prove::{Price, Proof, Verdict};
 
@@ -171,14 +171,14 @@ pub(crate) fn way(task: &Commit) -> String {
 /// that costs the writer. Nothing where the verdict leaves it open.
 pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
     let question = &proof.record.question;
-    let Ok(Task::Commit(task)) = question.victim() else { return None };
+    let Task::Commit(task) = question.victim.task() else { return None };
     let beside = (*proof.judged_beside()).ok()?;
     let quantile =
         question.measure.quantity.quantile().map_or(String::new(), |of| format!("{of} at "));
     let budget = budget::text(question.budget);
     let told = |figure: &Interval| judged_figure(question.budget, figure).to_string();
-    let writer = writer(&question.aggressor().ok()?, &text::print(&question.aggressor));
-    let expect = format!("{}; beside {writer} expect {quantile}{}", way(&task), told(&beside));
+    let writer = writer(question.aggressor.task(), &question.aggressor.to_string());
+    let expect = format!("{}; beside {writer} expect {quantile}{}", way(task), told(&beside));
     let more = match (proof.verdict, proof.confirmations.last()) {
         (Verdict::NothingNeeded, _) => format!(", which is within the budget of {budget}"),
         (Verdict::Met, Some(confirmed)) => {

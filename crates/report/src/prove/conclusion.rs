@@ -15,8 +15,7 @@ use crate::text::clean;
 /// Whether there was a baseline: if the control refused a verdict, nothing was measured with the
 /// aggressor. Ringfence assigns no CPU to a running process.
 pub(crate) fn was_measured_beside(proof: &Proof) -> bool {
-    !proof.cpus[1].is_empty()
-        || proof.record.question.aggressor().is_ok_and(|task| task.is_attached())
+    !proof.cpus[1].is_empty() || proof.record.question.aggressor.task().is_attached()
 }
 
 /// A verdict in a word, and what else belongs to it.

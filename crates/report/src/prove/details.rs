@@ -3,7 +3,6 @@
 use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::verdicts::side;
 use ringfence_experiment::budget::Budget;
-use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::{Confirmation, Price, Proof, Question, Tried, Verdict};
 
 use crate::experiment::cases::one;
@@ -98,8 +97,8 @@ fn asked(out: &mut String, proof: &Proof, style: &Style) {
         }
         format!("on CPU{} {}", if cpus.len() == 1 { "" } else { "s" }, list.join(", "))
     };
-    let victim = task_text::print(&question.victim);
-    let aggressor = task_text::print(&question.aggressor);
+    let victim = question.victim.to_string();
+    let aggressor = question.aggressor.to_string();
     hanging(out, "victim     ", None, &format!("{victim}, {}", on(&proof.cpus[0])), style);
     hanging(out, "aggressor  ", None, &format!("{aggressor}, {}", on(&proof.cpus[1])), style);
     hanging(out, "budget     ", None, &budget::allowed(question, &proof.unit), style);

@@ -6,7 +6,6 @@ use ringfence_analysis::estimate::Estimate;
 use ringfence_analysis::verdicts::side;
 use ringfence_experiment::Reason;
 use ringfence_experiment::budget::Budget;
-use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::{Price, Proof, Question, Verdict};
 
 use crate::html::datasets::with_datasets;
@@ -64,7 +63,7 @@ fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
 
 fn asked(question: &Question) -> String {
     let [aggressor, victim] =
-        [&question.aggressor, &question.victim].map(|task| clean(&task_text::print(task)));
+        [&question.aggressor, &question.victim].map(|task| clean(&task.to_string()));
     match question.budget {
         Budget::Slowdown(share) => {
             let at = question

@@ -57,10 +57,8 @@ fn kept_by_resctrl(out: &mut String, kept: &KeptByResctrl, question: &Question, 
         }
         hanging(out, "  • ", None, &format!("start the {role} in its group, as root:"), style);
         let tasks = Path::new(&kept.place).join(group.path()).join("tasks");
-        let task = if role == VICTIM { question.victim() } else { question.aggressor() };
-        // A question that was measured has tasks; what stands for any is COMMAND.
-        let task = task.unwrap_or(Task::Idle(Default::default()));
-        command(out, 4, &started_in_group(&tasks.to_string_lossy(), &task));
+        let task = if role == VICTIM { &question.victim } else { &question.aggressor };
+        command(out, 4, &started_in_group(&tasks.to_string_lossy(), task.task()));
     }
 }
 
@@ -70,7 +68,7 @@ fn kept_by_group(out: &mut String, limits: &[KeptLimit], question: &Question, st
         let text = format!("{} is {}", limit.file.display(), clean(&limit.value));
         hanging(out, "  • ", None, &text, style);
     }
-    if matches!(question.aggressor(), Ok(Task::Attached(one)) if one.unit.is_some()) {
+    if matches!(question.aggressor.task(), Task::Attached(one) if one.unit.is_some()) {
         let text = "systemd does not know of it and may overwrite it: the command above tells it";
         hanging(out, "  • ", None, text, style);
     }

@@ -4,7 +4,7 @@ use ringfence_analysis::estimate::{Estimate, NotEstimable};
 use ringfence_analysis::latency::{CaseLatencies, LatencyQuantile};
 use ringfence_analysis::verdicts::side;
 use ringfence_experiment::quantity::{Quantile, Quantity};
-use ringfence_experiment::task::{Task, text as task_text};
+use ringfence_experiment::task::Task;
 use ringfence_studies::prove::Proof;
 
 use crate::experiment::cases::one;
@@ -56,9 +56,9 @@ fn roles(proof: &Proof) -> String {
     };
     format!(
         "{}{}, with {}{}",
-        clean(&task_text::print(&question.victim)),
+        clean(&question.victim.to_string()),
         on(&proof.cpus[0]),
-        clean(&task_text::print(&question.aggressor)),
+        clean(&question.aggressor.to_string()),
         on(&proof.cpus[1])
     )
 }
@@ -97,7 +97,7 @@ fn mean(proof: &Proof) -> Option<[String; 3]> {
         .as_ref()
         .filter(|_| proof.record.question.measure.quantity == Quantity::Mean)?;
     let prints = |task: &Task| matches!(task, Task::Command(command) if command.figure.is_some());
-    if proof.record.question.victim().as_ref().is_ok_and(prints) {
+    if prints(proof.record.question.victim.task()) {
         return None;
     }
     let cell = |figure: &Estimate| match figure {

@@ -7,7 +7,6 @@ use ringfence_analysis::windows::TooLong;
 use ringfence_engine::Used;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantile;
-use ringfence_experiment::task::text;
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_report::Style;
@@ -35,8 +34,8 @@ fn tried(name: &str, victim: Estimate, price: Price) -> Tried {
 
 pub fn question(victim: &str, aggressor: &str) -> Question {
     Question {
-        victim: text::parse(victim).unwrap(),
-        aggressor: text::parse(aggressor).unwrap(),
+        victim: victim.parse().unwrap(),
+        aggressor: aggressor.parse().unwrap(),
         aggressors: 1,
         victim_cpus: None,
         aggressor_cpus: None,

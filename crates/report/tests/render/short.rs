@@ -308,7 +308,7 @@ fn a_method_is_cheapest_only_among_those_with_a_figure() {
 }
 
 fn locking() -> String {
-    let noise = "workload = 'stream'".parse().unwrap();
+    let noise = ringfence_experiment::task::Streams::default().into();
     let asked = Question { size: Bytes::kib(512), interval: Span::ms(1), noise, cpu: None };
     let capabilities = Capabilities { apart: None, can_lock: true, locks_anew: true };
     lock::experiment(&asked, &capabilities).unwrap().to_toml()

@@ -9,7 +9,7 @@ use clap::{Arg, Command, Error};
 use ringfence_experiment::nearest::nearest;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Instruction;
-use ringfence_experiment::task::text::WORKLOADS;
+use ringfence_experiment::task::WORKLOADS;
 
 /// The sentence for what clap refuses.
 pub fn sentence(command: &Command, words: &[OsString], error: &Error) -> String {

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use ringfence_experiment::shell;
-use ringfence_experiment::task::text::WORKLOADS;
+use ringfence_experiment::task::WORKLOADS;
 use ringfence_machine::units::Bytes;
 
 /// What the value of a flag is.

@@ -5,11 +5,9 @@ use ringfence_engine::available;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::nearest::nearest;
 use ringfence_experiment::plan::least_window;
-use ringfence_experiment::task::axes::expand;
-use ringfence_experiment::task::{table, text};
+use ringfence_experiment::task::{OneTask, Tasks, text};
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Experiment, OneOrMany, PlacementKind, Role};
-use toml::Table;
 
 use crate::args::{Measuring, Placement};
 use crate::failure::Failure;
@@ -52,27 +50,33 @@ pub fn long_enough(window: Span, least: Option<Span>) -> Span {
     least.filter(|least| *least <= LONGEST).map_or(window, |least| window.max(least))
 }
 
-/// A workload's table: of each axis its name, what was given, and what is measured otherwise;
+/// A workload's tasks: of each parameter its name, what was given, and what is measured otherwise;
 /// absent where neither is.
-pub fn task(workload: &str, axes: &[(&str, &Option<String>, Option<&str>)]) -> Table {
-    let mut task = table([("workload", workload.into())]);
-    for (key, given, otherwise) in axes {
+pub fn task(
+    tasks: impl Into<Tasks>,
+    parameters: &[(&str, &Option<String>, Option<&str>)],
+) -> Result<Tasks, Failure> {
+    let mut tasks = tasks.into();
+    for (key, given, otherwise) in parameters {
         if let Some(value) = given.as_deref().or(*otherwise) {
-            task.insert((*key).into(), text::list(value));
+            let set = tasks.set(key, &text::list(value));
+            set.map_err(|error| of_a_flag(&tasks, &error, |named| named == *key))?;
         }
     }
-    task
+    Ok(tasks)
 }
 
 /// So many of a task at once, on these CPUs.
 pub fn role(
     name: &str,
-    task: Table,
+    tasks: Tasks,
     threads: Option<&[u32]>,
     cpus: Option<&str>,
 ) -> Result<Role, Failure> {
-    expand(&task).map_err(|error| Failure::Usage(of_a_flag(&task, &error)))?;
-    let mut role = Role::new(name, task);
+    let checked = tasks.each();
+    checked
+        .map_err(|error| of_a_flag(&tasks, &error, |named| tasks.written().contains_key(named)))?;
+    let mut role = Role::new(name, tasks);
     set_some(&mut role.cpus, "cpus", cpus)?;
     if let Some(threads) = threads {
         check_counts("threads", name, threads)?;
@@ -81,28 +85,31 @@ pub fn role(
     Ok(role)
 }
 
-/// The task that a flag names. A sentence about one that cannot be used begins with the flag.
-pub fn parse_task(flag: &str, text: &str) -> Result<Table, Failure> {
-    let refused = |error: &str| Failure::Usage(format!("--{flag}: {error}"));
-    let task = available::parse_task(text).map_err(|error| refused(&error))?;
-    expand(&task).map_err(|error| refused(without_workload(&task, &error)))?;
-    Ok(task)
+/// The tasks that a flag names. A sentence about one that cannot be used begins with the flag.
+pub fn parse_task(flag: &str, text: &str) -> Result<Tasks, Failure> {
+    let tasks = available::parse_task(text).and_then(|tasks| tasks.each().map(|_| tasks));
+    tasks.map_err(|error| {
+        let first = text.split_whitespace().next().unwrap_or_default();
+        Failure::Usage(format!("--{flag}: {}", without_workload(first, &error)))
+    })
 }
 
-fn without_workload<'a>(task: &Table, error: &'a str) -> &'a str {
-    let workload = task.get("workload").and_then(|name| name.as_str()).unwrap_or_default();
+/// The one task that a flag names.
+pub fn one_task(flag: &str, tasks: Tasks) -> Result<OneTask, Failure> {
+    OneTask::try_from(tasks).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
+}
+
+fn without_workload<'a>(workload: &str, error: &'a str) -> &'a str {
     error.strip_prefix(&format!("workload {workload}: ")).unwrap_or(error)
 }
 
 // What is wrong with a task that flags describe, beginning with the flag: `--record 4k: ...`.
-fn of_a_flag(task: &Table, error: &str) -> String {
-    let error = without_workload(task, error);
-    match error.split_once(" = ") {
-        Some((key, rest)) if task.contains_key(key) => {
-            format!("--{} {rest}", key.replace('_', "-"))
-        }
+fn of_a_flag(tasks: &Tasks, error: &str, is_flag: impl Fn(&str) -> bool) -> Failure {
+    let error = without_workload(tasks.workload(), error);
+    Failure::Usage(match error.split_once(" = ") {
+        Some((key, rest)) if is_flag(key) => format!("--{} {rest}", key.replace('_', "-")),
         _ => error.into(),
-    }
+    })
 }
 
 /// Refuses a list with an unknown or a repeated word.

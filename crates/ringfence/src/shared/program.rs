@@ -4,10 +4,7 @@
 use std::path::Path;
 
 use ringfence_engine::available;
-use ringfence_experiment::task::{Figure, Ready, text};
-use ringfence_experiment::units::Span;
-use ringfence_machine::cpulist::CpuSet;
-use toml::{Table, Value};
+use ringfence_experiment::task::{Commands, Figure, LogUnit, ProgramUnit, Server, Tasks, text};
 
 use super::flags;
 use crate::args::{Client, Progress, Shown};
@@ -15,11 +12,7 @@ use crate::failure::Failure;
 
 // A file that is there but may not be executed is refused before anything is measured.
 fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
-    let run = text::program(text)
-        .get("run")
-        .and_then(Value::as_str)
-        .map(str::to_owned)
-        .unwrap_or_default();
+    let (_, run) = text::environment(text);
     let Some(path) = run.split_whitespace().next().filter(|first| first.contains('/')) else {
         return Ok(());
     };
@@ -32,56 +25,50 @@ fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
 }
 
 /// A task of a flag, which may show its progress in one way or another.
-pub fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Table, Failure> {
+pub fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Tasks, Failure> {
     refuse_not_executable(flag, text)?;
-    let table = flags::parse_task(flag, text)?;
-    let Some(progress) = progress else { return Ok(table) };
-    if !table.contains_key("run") {
-        return Err(Failure::Usage(format!(
+    let tasks = flags::parse_task(flag, text)?;
+    match (progress, tasks) {
+        (None, tasks) => Ok(tasks),
+        (Some(progress), Tasks::Command(program)) => Ok(program.unit(unit(progress)).into()),
+        (Some(_), _) => Err(Failure::Usage(format!(
             "--{flag}-progress: '{text}' is a built-in workload, which shows its progress by \
              itself; leave this flag out"
-        )));
+        ))),
     }
-    program(flag, text, Some(name(progress)))
 }
 
 /// A command whose runs are timed, or print a figure.
-pub fn whole_run(flag: &str, command: &str, shown: &Shown) -> Result<Table, Failure> {
-    let mut table = program(flag, command, Some("whole-run"))?;
-    if let Some(pattern) = &shown.victim_metric {
-        let better = shown.better.clone().unwrap_or("lower".into());
-        let figure = Figure::parse(pattern, &better);
-        let figure = figure.map_err(|why| Failure::Usage(format!("--victim-metric: {why}")))?;
-        table.insert("figure".into(), Value::try_from(figure).expect("two texts"));
-    }
-    Ok(table)
+pub fn whole_run(flag: &str, command: &str, shown: &Shown) -> Result<Commands, Failure> {
+    let program = program(flag, command)?.unit(ProgramUnit::WholeRun);
+    let Some(pattern) = &shown.victim_metric else { return Ok(program) };
+    let better = shown.better.clone().unwrap_or("lower".into());
+    let figure = Figure::parse(pattern, &better);
+    let figure = figure.map_err(|why| Failure::Usage(format!("--victim-metric: {why}")))?;
+    Ok(program.figure(Some(figure)))
 }
 
 /// The client of a server, where one is asked for.
-pub fn client(client: &Client, shown: &Shown) -> Result<Option<Table>, Failure> {
+pub fn client(client: &Client, shown: &Shown) -> Result<Option<Tasks>, Failure> {
     let (Some(command), Some(server), Some(ready)) =
         (&client.client, &client.server, &client.ready)
     else {
         return Ok(None);
     };
-    let mut table = match shown.victim_progress {
-        Some(progress) => program("client", command, Some(name(progress)))?,
+    let program = match shown.victim_progress {
+        Some(progress) => program("client", command)?.unit(unit(progress)),
         None => whole_run("client", command, shown)?,
     };
-    let mut own = program("server", server, None)?;
-    own.remove("workload");
-    let ready: Ready = flags::parsed("ready", ready)?;
-    own.insert("ready".into(), Value::String(ready.to_string()));
-    if let Some(within) = &client.ready_within {
-        let within: Span = flags::parsed("ready-within", within)?;
-        own.insert("within".into(), Value::String(within.to_string()));
-    }
-    if let Some(cpus) = &client.server_cpus {
-        let cpus: CpuSet = flags::parsed("server-cpus", cpus)?;
-        own.insert("cpus".into(), Value::String(cpus.to_string()));
-    }
-    table.insert("server".into(), Value::Table(own));
-    Ok(Some(table))
+    refuse_empty("server", server)?;
+    refuse_not_executable("server", server)?;
+    let (env, run) = text::environment(server);
+    let ready = flags::parsed("ready", ready)?;
+    let (mut within, mut cpus) = (None, None);
+    flags::set_some(&mut within, "ready-within", client.ready_within.as_deref())?;
+    flags::set_some(&mut cpus, "server-cpus", client.server_cpus.as_deref())?;
+    let env = env.into_iter().collect();
+    let server = Server { run: run.into(), ready, within, cpus, env };
+    Ok(Some(program.server(Some(server)).into()))
 }
 
 /// Refuses what cannot be said of a victim.
@@ -110,38 +97,46 @@ pub fn check(shown: &Shown, timed: bool, client: bool) -> Result<(), Failure> {
 }
 
 /// The same victim with the unit of the log that it prints.
-pub fn with_log_unit(mut victim: Table, shown: &Shown) -> Result<Table, Failure> {
-    if let Some(unit) = &shown.victim_log_unit {
-        if victim.get("unit").and_then(Value::as_str) != Some("latencies") {
-            return Err(Failure::Usage(format!(
-                "--victim-log-unit {unit} applies to a log that the victim prints: it needs \
-                 --victim-progress latencies"
-            )));
+pub fn with_log_unit(victim: Tasks, shown: &Shown) -> Result<Tasks, Failure> {
+    let Some(unit) = &shown.victim_log_unit else { return Ok(victim) };
+    match victim {
+        Tasks::Command(program) if program.unit_is(ProgramUnit::Latencies) => {
+            let unit = match unit.as_str() {
+                "us" => LogUnit::Us,
+                "ms" => LogUnit::Ms,
+                _ => LogUnit::Ns,
+            };
+            Ok(program.log_unit(Some(unit)).into())
         }
-        victim.insert("log_unit".into(), Value::String(unit.clone()));
+        _ => Err(Failure::Usage(format!(
+            "--victim-log-unit {unit} applies to a log that the victim prints: it needs \
+             --victim-progress latencies"
+        ))),
     }
-    Ok(victim)
 }
 
-fn name(progress: Progress) -> &'static str {
+fn unit(progress: Progress) -> ProgramUnit {
     match progress {
-        Progress::Instructions => "instructions",
-        Progress::Lines => "lines",
-        Progress::Latencies => "latencies",
-        Progress::Counter => "counter",
-        Progress::Runs => "runs",
-        Progress::CpuTime => "cpu-time",
+        Progress::Instructions => ProgramUnit::Instructions,
+        Progress::Lines => ProgramUnit::Lines,
+        Progress::Latencies => ProgramUnit::Latencies,
+        Progress::Counter => ProgramUnit::Counter,
+        Progress::Runs => ProgramUnit::Runs,
+        Progress::CpuTime => ProgramUnit::CpuTime,
     }
 }
 
-fn program(flag: &str, text: &str, unit: Option<&str>) -> Result<Table, Failure> {
-    if text.trim().is_empty() {
-        return Err(Failure::Usage(format!(
-            "--{flag}: this is empty; give a program's command line"
-        )));
+fn refuse_empty(flag: &str, text: &str) -> Result<(), Failure> {
+    match text.trim().is_empty() {
+        true => {
+            Err(Failure::Usage(format!("--{flag}: this is empty; give a program's command line")))
+        }
+        false => Ok(()),
     }
+}
+
+fn program(flag: &str, text: &str) -> Result<Commands, Failure> {
+    refuse_empty(flag, text)?;
     refuse_not_executable(flag, text)?;
-    let mut table = text::program(text);
-    table.extend(unit.map(|unit| ("unit".to_string(), Value::String(unit.into()))));
-    Ok(table)
+    Ok(text::program(text))
 }

@@ -1,27 +1,26 @@
 //! Converts flags for running processes into tasks.
 
-use ringfence_experiment::task::{Attached, table};
+use ringfence_experiment::task::{Attached, Attachments, Probes, Tasks};
 use ringfence_experiment::{FreezeBy, Freezing, Measure};
 use ringfence_openloop::Target;
-use toml::{Table, Value};
 
 use super::flags::{parsed, set};
 use crate::args::Services;
 use crate::failure::Failure;
 
 /// The probe that is the victim, if `--victim-probe` was given.
-pub fn victim(flags: &Services) -> Result<Option<Table>, Failure> {
+pub fn victim(flags: &Services) -> Result<Option<Tasks>, Failure> {
     let Some(ask) = &flags.victim_probe else { return Ok(None) };
     let target: Target = parsed("victim-probe", ask)?;
     if target.needs_question() && flags.probe_send.as_deref().unwrap_or_default().is_empty() {
         return Err(Failure::Usage(nothing_to_send(&target)));
     }
-    let mut probe = table([("workload", "probe".into()), ("ask", ask.clone().into())]);
+    let mut probe = Probes::default().ask(ask.clone());
     if let Some(bytes) = &flags.probe_send {
-        probe.insert("send".into(), bytes.clone().into());
+        probe = probe.send(bytes.clone());
     }
     if let Some(rate) = flags.probe_rate {
-        probe.insert("rate".into(), Value::Integer(rate.into()));
+        probe = probe.rate(rate);
     }
     let service = Attached {
         pid: flags.victim_pid,
@@ -30,10 +29,7 @@ pub fn victim(flags: &Services) -> Result<Option<Table>, Failure> {
         container: flags.victim_container.clone(),
     };
     let named = service.target();
-    if !named.is_empty() {
-        probe.insert("of".into(), named.into());
-    }
-    Ok(Some(probe))
+    Ok(Some(if named.is_empty() { probe } else { probe.of(Some(named)) }.into()))
 }
 
 fn nothing_to_send(target: &Target) -> String {
@@ -59,18 +55,19 @@ fn nothing_to_send(target: &Target) -> String {
 }
 
 /// The running process that is the aggressor, where one is named.
-pub fn aggressor(flags: &Services) -> Option<Table> {
-    let pid = flags.aggressor_pid.map(|pid| Value::Integer(pid.into()));
-    let text = |name: &Option<String>| name.clone().map(Value::String);
-    let names = [
-        pid,
-        text(&flags.aggressor_cgroup),
-        text(&flags.aggressor_unit),
-        text(&flags.aggressor_container),
-    ];
-    let (kind, name) =
-        Attached::KINDS.into_iter().zip(names).find_map(|(kind, name)| Some((kind, name?)))?;
-    Some(table([("workload", "attached".into()), (kind, name)]))
+pub fn aggressor(flags: &Services) -> Option<Tasks> {
+    let running = Attachments::default();
+    Some(if flags.aggressor_pid.is_some() {
+        running.pid(flags.aggressor_pid).into()
+    } else if flags.aggressor_cgroup.is_some() {
+        running.cgroup(flags.aggressor_cgroup.clone()).into()
+    } else if flags.aggressor_unit.is_some() {
+        running.unit(flags.aggressor_unit.clone()).into()
+    } else if flags.aggressor_container.is_some() {
+        running.container(flags.aggressor_container.clone()).into()
+    } else {
+        return None;
+    })
 }
 
 /// A refusal of a task, beginning with the flag that names it; `given` are the roles that have a

@@ -1,10 +1,10 @@
 //! `commit`: what it costs to make a batch of records in a file durable, over any combination of
 //! ways.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringfence_experiment::budget::Budget;
-use ringfence_experiment::task::{Commit as Task, Io, Layout, Sync};
+use ringfence_experiment::task::{Commit as Task, Commits, Io, Layout, Sync};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Decide, Experiment, Measure};
 
@@ -58,9 +58,10 @@ fn experiment(args: &Commit) -> Result<Experiment, Failure> {
         ("writers", &args.writers, None),
         ("size", &args.size, None),
     ];
-    let mut task = flags::task("commit", &axes);
+    let task = flags::task(Commits::default(), &axes)?;
     // A name is no list, whatever commas it has.
-    task.insert("dir".into(), name.into());
+    let task =
+        task.with(&Commits::default().dir(PathBuf::from(name)).into()).map_err(Failure::Usage)?;
     let mut measure = Measure {
         looks: vec![10],
         rounds: 1,

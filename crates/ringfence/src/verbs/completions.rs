@@ -5,7 +5,7 @@ use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;
 use clap_complete::aot::generate;
 use ringfence_experiment::quantity::Quantity;
-use ringfence_experiment::task::text::WORKLOADS;
+use ringfence_experiment::task::WORKLOADS;
 use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, Io, Layout, Sync, WidthChoice};
 use ringfence_simulator::catalogue;
 use ringfence_studies::prove;
@@ -94,7 +94,7 @@ fn with_words_of(arg: Arg) -> Arg {
         "levers" => prove::lever_names(),
         // A program is written as it is, without the word that an experiment file has for it.
         "victim" | "aggressor" | "task" => {
-            WORKLOADS.into_iter().filter(|name| *name != "command").collect()
+            WORKLOADS.iter().copied().filter(|name| *name != "command").collect()
         }
         "names" => {
             // The parser wants words that stay; the program ends with them.

@@ -1,9 +1,8 @@
 //! `neighbours`: how much aggressors slow a victim down.
 
+use ringfence_experiment::task::{ProgramUnit, Tasks};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Episode, Experiment, Measure, OneOrMany, Placement, Role};
-
-use toml::Value;
 
 use crate::args::Neighbours;
 use crate::failure::Failure;
@@ -43,11 +42,11 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     flags::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
     flags::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     let mut measure = Measure { looks: vec![12], ..Measure::default() };
-    match victim.get("unit").and_then(Value::as_str) {
-        Some("whole-run") => measure.rounds = 1,
+    match &victim {
+        Tasks::Command(program) if program.unit_is(ProgramUnit::WholeRun) => measure.rounds = 1,
         // As long as it takes for some work of a program.
-        Some(_) => measure.window = Span::ms(100),
-        None => {}
+        Tasks::Command(program) if program.has_unit() => measure.window = Span::ms(100),
+        _ => {}
     }
     services::set_freezing(&mut measure, &args.services, args.measuring.window.as_deref())?;
     if let Some(text) = &args.episode {

@@ -9,20 +9,19 @@ use ringfence_experiment::Measure;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::quantity::Quantity;
-use ringfence_experiment::task::Task;
+use ringfence_experiment::task::{ProgramUnit, Tasks};
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 use ringfence_report::{html, json};
 use ringfence_studies::Here;
 use ringfence_studies::prove::{self as prove, Files, Question};
-use toml::{Table, Value};
 
 use crate::args::Prove;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::command::pasteable;
-use crate::shared::flags::{budget, check_counts, check_trials, set, set_some};
+use crate::shared::flags::{budget, check_counts, check_trials, one_task, set, set_some};
 use crate::shared::{announce, experiment, flags, folder, host, page, program, results, services};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
@@ -168,12 +167,11 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     let victim = match (services::victim(&args.services)?, client, &args.victim, &args.victim_run) {
         (Some(probe), ..) => probe,
         (_, Some(client), ..) => client,
-        (_, _, _, Some(command)) => program::whole_run("victim-run", command, &args.shown)?,
+        (_, _, _, Some(command)) => program::whole_run("victim-run", command, &args.shown)?.into(),
         (_, _, Some(text), None) => program::task("victim", text, args.shown.victim_progress)?,
         (_, _, None, None) => unreachable!("required by the parser"),
     };
     let mut victim = program::with_log_unit(victim, &args.shown)?;
-    let whole = victim.get("unit").and_then(Value::as_str) == Some("whole-run");
     let mut aggressor = match services::aggressor(&args.services) {
         Some(attached) => attached,
         None => program::task(
@@ -182,19 +180,23 @@ fn question(args: &Prove) -> Result<Question, Failure> {
             args.aggressor_progress,
         )?,
     };
-    let is_program =
-        |table: &Table| table.get("workload").and_then(Value::as_str) == Some("command");
-    let programs = is_program(&victim) || is_program(&aggressor);
-    if let Some(span) = &args.warm_up {
-        if !programs {
-            return Err(Failure::Usage(format!(
-                "--warm-up {span}: only programs are warmed up, and no task here is a program"
-            )));
-        }
-        for table in [&mut victim, &mut aggressor].into_iter().filter(|table| is_program(table)) {
-            table.insert("warm_up".into(), Value::String(span.clone()));
+    let mut programs = false;
+    let warm_up = args.warm_up.as_deref().map(|span| flags::parsed("warm-up", span)).transpose()?;
+    for tasks in [&mut victim, &mut aggressor] {
+        let Tasks::Command(program) = tasks else { continue };
+        programs = true;
+        if warm_up.is_some() {
+            *program = std::mem::take(program).warm_up(warm_up);
         }
     }
+    if let Some(span) = args.warm_up.as_deref().filter(|_| !programs) {
+        return Err(Failure::Usage(format!(
+            "--warm-up {span}: only programs are warmed up, and no task here is a program"
+        )));
+    }
+    let whole =
+        matches!(&victim, Tasks::Command(program) if program.unit_is(ProgramUnit::WholeRun));
+    let (victim, aggressor) = (one_task("victim", victim)?, one_task("aggressor", aggressor)?);
     let mut measure = measuring(args, programs, whole)?;
     let (mut victim_cpus, mut aggressor_cpus, mut time) = (None, None, None);
     set_some(&mut victim_cpus, "victim-cpu", args.victim_cpu.as_deref())?;
@@ -261,13 +263,13 @@ pub(super) fn quantity(budget: Budget, metric: Option<&str>) -> Result<Quantity,
 // By default: windows in which each task does some of its work, and one round of the tasks that
 // wear a disk.
 fn as_tasks_need(mut question: Question, args: &Prove) -> Question {
-    let tasks = [question.victim(), question.aggressor()];
+    let tasks = [question.victim.task(), question.aggressor.task()];
     let measure = &mut question.measure;
     if args.window.is_none() {
-        let least = tasks.iter().flatten().filter_map(Task::least_window).max();
+        let least = tasks.iter().filter_map(|task| task.least_window()).max();
         measure.window = flags::long_enough(measure.window, least);
     }
-    if args.rounds.is_none() && tasks.iter().flatten().any(Task::uses_a_disk) {
+    if args.rounds.is_none() && tasks.iter().any(|task| task.uses_a_disk()) {
         measure.rounds = 1;
     }
     question

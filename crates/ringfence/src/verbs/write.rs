@@ -1,6 +1,6 @@
 //! `write`: what durable writes cost, over any combination of ways to write.
 
-use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, Target, WidthChoice};
+use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, Target, WidthChoice, Writes};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Experiment, Measure};
 
@@ -61,7 +61,7 @@ pub(super) fn experiment(args: &Write) -> Result<Experiment, Failure> {
         ("pages", &args.pages, None),
         ("pace", &args.pace, None),
     ];
-    let task = flags::task("write", &axes);
+    let task = flags::task(Writes::default(), &axes)?;
     Ok(Experiment {
         measure: Measure { looks: vec![10], rounds: 1, probe: Span::ms(0), ..Measure::default() },
         roles: vec![flags::role("writer", task, args.threads.as_deref(), args.cpus.as_deref())?],

@@ -48,12 +48,7 @@ pub fn build(task: &task::Task, place: &mut Place) -> Result<Option<Box<dyn Task
                 _ => None,
             }
         }
-        // Plans have none of these: see `missing`.
-        task::Task::Commit(_)
-        | task::Task::Dirty(_)
-        | task::Task::Churn(_)
-        | task::Task::Scan(_) => None,
-        task::Task::Probe(_) | task::Task::Attached(_) => None,
-        task::Task::Command(_) | task::Task::Idle(_) => None,
+        // It does nothing, or plans do not have it: see `Parameters::not_simulated`.
+        _ => None,
     })
 }

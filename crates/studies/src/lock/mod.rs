@@ -16,9 +16,9 @@ mod measure;
 mod region;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use ringfence_experiment::task::axes;
-use ringfence_experiment::task::{Flush, Task};
+use ringfence_experiment::task::{Flush, FlushBetween, Memory, OneTask, Reads, Settings, Tasks};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{
     Arm, Experiment, ExperimentError, Kind, Measure, Placement, PlacementKind, Role,
@@ -26,7 +26,6 @@ use ringfence_experiment::{
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::Schemata;
-use toml::{Table, Value};
 
 pub use capabilities::{Apart, Capabilities, described, nominal, shared_out};
 pub use flush::flush_once;
@@ -47,7 +46,7 @@ pub struct Question {
     /// The pause between two rounds of reads.
     pub interval: Span,
     /// The task that runs next to the reader in half of the arms.
-    pub noise: Table,
+    pub noise: Tasks,
     /// The reader's CPU; absent: the placement's choice.
     pub cpu: Option<CpuId>,
 }
@@ -55,20 +54,20 @@ pub struct Question {
 /// What a row's memory is called, and how a reader is given it.
 struct Row {
     name: String,
-    reader: Table,
+    reader: Settings,
     resctrl: BTreeMap<String, Schemata>,
     // Whether what the reader has flushed in a window is back for the next one.
     refills: bool,
 }
 
 impl Row {
-    fn new(name: &str, reader: Table, refills: bool) -> Self {
+    fn new(name: &str, reader: Settings, refills: bool) -> Self {
         Self { name: name.into(), reader, resctrl: BTreeMap::new(), refills }
     }
 
     fn locked(name: &str, locked_anew: bool) -> Self {
-        let device = format!("locked:/dev/pseudo_lock/{NAME}");
-        Self::new(name, Table::from_iter([("memory".to_string(), device.into())]), locked_anew)
+        let device = Memory::Locked(Path::new("/dev/pseudo_lock").join(NAME));
+        Self::new(name, Reads::default().memory(device).into(), locked_anew)
     }
 }
 
@@ -93,7 +92,7 @@ pub fn experiment(
 /// As [`experiment`].
 pub fn after(asked: &Question, flush: Flush) -> Result<Experiment, ExperimentError> {
     let question = format!("Does a locked region still keep its lines after one {flush} of each?");
-    let malloc = Row::new("malloc", Table::new(), false);
+    let malloc = Row::new("malloc", Settings::default(), false);
     let rows = [malloc, Row::locked(&after_name(flush), false)];
     of_rows(asked, &format!("{EXPERIMENT}-after-{flush}"), &question, &rows)
 }
@@ -154,8 +153,8 @@ fn arm(
     let mut reader = row.reader.clone();
     if let Some(flush) = flush {
         // What makes stores durable flushes lines that were stored to.
-        reader.insert("flush".into(), flush.name().into());
-        reader.insert("dirty".into(), true.into());
+        let flushed = Reads::default().flush(FlushBetween(Some(flush))).dirty(true);
+        reader = reader.and(flushed);
     }
     let mut arm = Arm::new(&format!("{}{suffix}", row.name), active, baseline);
     if !reader.is_empty() {
@@ -180,25 +179,18 @@ pub fn parts(arm: &str) -> (&str, &str) {
     }
 }
 
-fn reader(asked: &Question) -> Table {
-    let mut table = Table::new();
-    table.insert("workload".into(), "read".into());
-    table.insert("size".into(), asked.size.to_string().into());
-    table.insert("access".into(), "32B".into());
-    table.insert("interval".into(), asked.interval.to_string().into());
-    table
+fn reader(asked: &Question) -> Tasks {
+    Reads::default().size(asked.size).access(Bytes(32)).interval(asked.interval).into()
 }
 
 // Long enough for a pause and a round.
 fn window(asked: &Question) -> Result<Span, ExperimentError> {
-    let variants = axes::expand(&reader(asked)).map_err(|why| ExperimentError(why.to_string()))?;
-    let task = variants.first().map(|variant| &variant.task);
-    task.map_or(Ok(()), Task::check).map_err(ExperimentError)?;
-    Ok(task.and_then(Task::least_window).unwrap_or(asked.interval))
+    let reader = OneTask::try_from(reader(asked)).map_err(ExperimentError)?;
+    Ok(reader.task().least_window().unwrap_or(asked.interval))
 }
 
 fn rows(capabilities: &Capabilities) -> Vec<Row> {
-    let mut rows = vec![Row::new("malloc", Table::new(), true)];
+    let mut rows = vec![Row::new("malloc", Settings::default(), true)];
     let apart = |name, reader| {
         let apart = capabilities.apart.as_ref()?;
         let mut row = Row::new(name, reader, true);
@@ -206,10 +198,9 @@ fn rows(capabilities: &Capabilities) -> Vec<Row> {
         row.resctrl.insert(READER.into(), apart.reader.clone());
         Some(row)
     };
-    rows.extend(apart("own ways", Table::new()));
+    rows.extend(apart("own ways", Settings::default()));
     if !capabilities.can_lock {
-        let preload = Table::from_iter([("preload".to_string(), Value::from(true))]);
-        rows.extend(apart("own ways, preloaded", preload));
+        rows.extend(apart("own ways, preloaded", Reads::default().preload(true).into()));
     }
     rows.push(Row::locked("locked", capabilities.locks_anew));
     if !capabilities.can_lock && !capabilities.locks_anew {
@@ -295,12 +286,12 @@ mod tests {
         }
         assert_eq!(experiment.arms[5].resctrl["/"].to_string(), "L3:0=7fe\n");
         assert_eq!(experiment.arms[5].resctrl["/web"].to_string(), "L3:0=3e\n");
-        let flushed = &experiment.arms[9].set[READER];
+        let flushed = experiment.arms[9].set[READER].written();
         assert_eq!(
             (flushed["flush"].as_str(), flushed["dirty"].as_bool()),
             (Some("clwb"), Some(true))
         );
-        let locked = &experiment.arms[10].set[READER];
+        let locked = experiment.arms[10].set[READER].written();
         assert_eq!(locked["memory"].as_str(), Some("locked:/dev/pseudo_lock/ringfence-lock"));
         // What was left in the cache by the arm before is gone when the window begins.
         assert!(experiment.measure.settle >= experiment.measure.window);
@@ -319,10 +310,10 @@ mod tests {
             experiment.arms.iter().map(|arm| arm.baseline.as_deref()).collect();
         assert_eq!(baselines, [None, Some("malloc"), Some("malloc"), Some("locked, after clwb")]);
         assert!(
-            experiment
-                .arms
-                .iter()
-                .all(|arm| arm.set.get(READER).is_none_or(|set| !set.contains_key("flush")))
+            experiment.arms.iter().all(|arm| arm
+                .set
+                .get(READER)
+                .is_none_or(|set| !set.written().contains_key("flush")))
         );
     }
 
@@ -336,7 +327,7 @@ mod tests {
         .unwrap();
         assert!(names(&preloaded).contains(&"own ways, preloaded, clwb"));
         let arm = preloaded.arms.iter().find(|arm| arm.name == "own ways, preloaded").unwrap();
-        assert_eq!(arm.set[READER]["preload"].as_bool(), Some(true));
+        assert_eq!(arm.set[READER].written()["preload"].as_bool(), Some(true));
         assert_eq!(arm.resctrl[READER].to_string(), "L3:0=1\n");
         let bare = experiment(&size, &Capabilities::default()).unwrap();
         assert!(

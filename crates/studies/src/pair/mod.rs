@@ -267,8 +267,8 @@ mod tests {
         assert_eq!(plan.measured().len(), 16);
         let case = &plan.cases[plan.measured()[1]];
         assert_eq!(case.arm, "A beside B");
-        assert_eq!(plan.variants[0][case.active[0].variant].task, kinds[0].task);
-        assert_eq!(plan.variants[1][case.active[1].variant].task, kinds[1].task);
+        assert_eq!(plan.variants[0][case.active[0].variant].task, *kinds[0].task.task());
+        assert_eq!(plan.variants[1][case.active[1].variant].task, *kinds[1].task.task());
         assert_eq!(plan.cases[case.baseline.unwrap()].active, case.active[..1]);
 
         // Now A+A, B+C; advised A+B, A+C: of twenty-five, seven.

@@ -6,13 +6,12 @@ use std::path::Path;
 
 use ringfence_dataset::text_file;
 use ringfence_engine::available;
-use ringfence_experiment::task::{Task, axes};
+use ringfence_experiment::task::{OneTask, Task, Tasks};
 use ringfence_experiment::{
     Arm, Experiment, ExperimentError, Kind as Of, Measure, OneOrMany, Placement, PlacementKind,
     Role,
 };
 use serde::{Deserialize, Serialize};
-use toml::Table;
 
 use super::assignment::{Assignment, MOST_TASKS};
 
@@ -50,10 +49,8 @@ pub struct Question {
 pub struct Kind {
     /// The task as it was first given.
     pub text: String,
-    /// The same for an experiment file.
-    pub table: Table,
     /// The task.
-    pub task: Task,
+    pub task: OneTask,
     /// Whose kind it is, from 0.
     pub tasks: Vec<usize>,
 }
@@ -100,23 +97,19 @@ impl Question {
         let mut kinds: Vec<Kind> = Vec::new();
         for (number, given) in self.tasks.iter().enumerate() {
             let failed = |error: String| format!("--task '{given}': {error}");
-            let table = available::parse_task(given).map_err(failed)?;
-            let task = match &axes::expand(&table).map_err(failed)?[..] {
-                [one] => one.task.clone(),
-                _ => {
-                    return Err(failed(
-                        "a list stands for several tasks: give each one its own --task".into(),
-                    ));
-                }
-            };
-            if matches!(task, Task::Idle(_)) {
+            let tasks = available::parse_task(given).map_err(failed)?;
+            if tasks.each().map_err(failed)?.len() != 1 {
+                return Err(failed(
+                    "a list stands for several tasks: give each one its own --task".into(),
+                ));
+            }
+            let task = OneTask::try_from(tasks).map_err(failed)?;
+            if matches!(task.task(), Task::Idle(_)) {
                 return Err(failed("it does no work that could be counted; leave it out".into()));
             }
-            match kinds.iter_mut().find(|kind| kind.task == task) {
+            match kinds.iter_mut().find(|kind| kind.task.task() == task.task()) {
                 Some(kind) => kind.tasks.push(number),
-                None => {
-                    kinds.push(Kind { text: given.trim().into(), table, task, tasks: vec![number] })
-                }
+                None => kinds.push(Kind { text: given.trim().into(), task, tasks: vec![number] }),
             }
         }
         Ok(kinds)
@@ -161,8 +154,8 @@ impl Question {
         kinds: &[Kind],
         pairs: impl Iterator<Item = (usize, usize)>,
     ) -> Experiment {
-        let tasks = OneOrMany::Many(kinds.iter().map(|kind| kind.table.clone()).collect());
-        let role = |name: &str| Role { task: tasks.clone(), ..Role::new(name, Default::default()) };
+        let tasks: Vec<Tasks> = kinds.iter().map(|kind| kind.task.tasks().clone()).collect();
+        let role = |name: &str| Role::new(name, tasks.clone());
         let pairs: Vec<(usize, usize)> = pairs.collect();
         // A task that no other task is measured with need not be measured alone.
         let first: BTreeSet<u32> = pairs.iter().map(|pair| pair.0 as u32 + 1).collect();

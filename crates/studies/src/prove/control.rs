@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::prove::experiments;
 
-    use ringfence_experiment::task::text;
+    use ringfence_experiment::task::{Tasks, text};
     use ringfence_machine::cpulist::CpuId;
     use ringfence_machine::fixtures;
     use ringfence_machine::topology::Topology;
@@ -313,11 +313,11 @@ mod tests {
         units: [u64; 2],
         ms: [u64; 2],
     ) -> (Result<Control, EngineError>, Duration) {
-        let mut victim = text::program("victim --fast");
-        victim.insert("unit".into(), unit.into());
+        let mut victim = Tasks::from(text::program("victim --fast"));
+        victim.set("unit", &unit.into()).unwrap();
         if told.is_some() && unit == "whole-run" {
             let figure: toml::Table = "pattern = 'p99 (.*)'".parse().unwrap();
-            victim.insert("figure".into(), figure.into());
+            victim.set("figure", &figure.into()).unwrap();
         }
         let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
         let question = experiments::tests::question(victim);

@@ -101,10 +101,12 @@ fn experiment(
     let aggressor = Role {
         count: OneOrMany::One(question.aggressors),
         cpus: question.aggressor_cpus.clone(),
-        ..Role::new(AGGRESSOR, question.aggressor.clone())
+        ..Role::new(AGGRESSOR, question.aggressor.tasks().clone())
     };
-    let victim =
-        Role { cpus: question.victim_cpus.clone(), ..Role::new(VICTIM, question.victim.clone()) };
+    let victim = Role {
+        cpus: question.victim_cpus.clone(),
+        ..Role::new(VICTIM, question.victim.tasks().clone())
+    };
     let mut roles = vec![victim, aggressor];
     let mut arms =
         vec![Arm::new(ALONE, &[VICTIM], None), Arm::new(BESIDE, &[VICTIM, AGGRESSOR], Some(ALONE))];
@@ -128,13 +130,13 @@ pub mod tests {
     use super::*;
     use ringfence_experiment::PlacementKind;
     use ringfence_experiment::budget::Budget;
-    use ringfence_experiment::task::text;
+    use ringfence_experiment::task::{Tasks, text};
 
     /// A question about a victim beside `alu`.
-    pub fn question(victim: toml::Table) -> Question {
+    pub fn question(victim: impl Into<Tasks>) -> Question {
         Question {
-            victim,
-            aggressor: text::parse("alu").unwrap(),
+            victim: victim.into().try_into().unwrap(),
+            aggressor: "alu".parse().unwrap(),
             aggressors: 1,
             victim_cpus: None,
             aggressor_cpus: None,

@@ -2,12 +2,10 @@
 
 use crate::StudyError;
 use ringfence_engine::EngineError;
-use ringfence_experiment::task::axes::QUOTA;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Share;
 use ringfence_limits::{attachment, own_group, resctrl};
 use serde::Serialize;
-use toml::Value;
 
 use super::time::Given;
 use super::{AGGRESSOR, Candidate, Proof, Question, VICTIM, Verdict, experiments};
@@ -39,26 +37,26 @@ pub fn keep(proof: &Proof) -> Result<Option<Kept>, StudyError> {
         let resctrl = Some(kept.map_err(EngineError::from)?);
         return Ok(Some(Kept { resctrl, limits: Vec::new() }));
     }
-    let Ok(Task::Attached(attached)) = question.aggressor() else { return Ok(None) };
-    let limits = own_group::limits(&attached, &candidate.arm, AGGRESSOR, quota(candidate))
+    let Task::Attached(attached) = question.aggressor.task() else { return Ok(None) };
+    let limits = own_group::limits(attached, &candidate.arm, AGGRESSOR, quota(candidate))
         .map_err(|why| StudyError::Usage(format!("it cannot be kept, because {why}")))?;
     if limits.is_empty() {
         return Ok(None);
     }
-    let limits = own_group::keep(&attached, &limits).map_err(EngineError::from)?;
+    let limits = own_group::keep(attached, &limits).map_err(EngineError::from)?;
     Ok(Some(Kept { resctrl: None, limits }))
 }
 
 fn quota(candidate: &Candidate) -> Option<Share> {
-    candidate.arm.set.get(AGGRESSOR)?.get(QUOTA).and_then(Value::as_str)?.parse().ok()
+    candidate.arm.set.get(AGGRESSOR)?.quota()
 }
 
 // The processes of a role that run already.
 fn running(question: &Question, role: &str) -> Vec<u32> {
     let of = |one: &Attached| attachment::processes(one);
-    match (role, question.victim(), question.aggressor()) {
-        (VICTIM, Ok(Task::Probe(probe)), _) => probe.service().as_ref().map(of).unwrap_or_default(),
-        (AGGRESSOR, _, Ok(Task::Attached(attached))) => of(&attached),
+    match (role, question.victim.task(), question.aggressor.task()) {
+        (VICTIM, Task::Probe(probe), _) => probe.service().as_ref().map(of).unwrap_or_default(),
+        (AGGRESSOR, _, Task::Attached(attached)) => of(attached),
         _ => Vec::new(),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
-use ringfence_experiment::task::Task;
+use ringfence_experiment::task::{Settings, Task, Tasks};
 use ringfence_experiment::{Arm, PlacementKind, Reason, Role};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuSet;
@@ -14,7 +14,6 @@ use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
 use ringfence_resctrl::{DEFAULT_MOUNT, GroupId, GroupState, Info, Mode, Resctrl, State};
 use serde::{Deserialize, Serialize};
-use toml::Table;
 
 use super::{AGGRESSOR, ALONE, VICTIM};
 
@@ -42,8 +41,8 @@ pub struct LeverContext<'a> {
     pub baseline: &'a Plan,
     /// The aggressor.
     pub aggressor: &'a Task,
-    /// The same as a table.
-    pub table: &'a Table,
+    /// The same as a role may have it.
+    pub tasks: &'a Tasks,
     /// Its role, for levers that need another one like it.
     pub role: &'a Role,
     /// Where the aggressor runs relative to the victim.
@@ -72,6 +71,16 @@ pub struct Shared {
     pub info: Info,
     /// The groups.
     pub state: State,
+}
+
+impl LeverContext<'_> {
+    /// The aggressor with other parameters of its own workload, as on a command line.
+    ///
+    /// # Panics
+    /// Where they are another workload's.
+    pub fn aggressor_with(&self, set: &Settings) -> String {
+        self.tasks.with(set).expect("its own parameters").to_string()
+    }
 }
 
 impl Shared {
@@ -135,9 +144,9 @@ pub struct Candidate {
 
 impl Candidate {
     /// A candidate whose arm sets parameters of the aggressor.
-    pub fn set(lever: &dyn Lever, words: String, set: Table, keep: String) -> Self {
+    pub fn set(lever: &dyn Lever, words: String, set: impl Into<Settings>, keep: String) -> Self {
         let mut arm = Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE));
-        arm.set.insert(AGGRESSOR.into(), set);
+        arm.set.insert(AGGRESSOR.into(), set.into());
         Self {
             lever: lever.name().into(),
             arm,

@@ -34,7 +34,6 @@ mod simulated {
     use ringfence_experiment::budget::Budget;
     use ringfence_experiment::plan::{Active, Plan};
     use ringfence_experiment::sample::Sample;
-    use ringfence_experiment::task::text;
     use ringfence_experiment::units::Share;
     use ringfence_experiment::{Arm, Experiment, Measure, PlacementKind};
     use ringfence_machine::cpulist::CpuId;
@@ -178,8 +177,8 @@ mod simulated {
 
     fn question(seed: u64) -> Question {
         Question {
-            victim: text::parse("chase").unwrap(),
-            aggressor: text::parse("stream").unwrap(),
+            victim: "chase".parse().unwrap(),
+            aggressor: "stream".parse().unwrap(),
             aggressors: 1,
             victim_cpus: None,
             aggressor_cpus: None,

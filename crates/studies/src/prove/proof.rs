@@ -498,7 +498,7 @@ mod tests {
     use ringfence_experiment::plan;
     use ringfence_experiment::quantity::Quantity;
     use ringfence_experiment::sample::Sample;
-    use ringfence_experiment::task::text;
+    use ringfence_experiment::task::{Commands, ProgramUnit, Settings};
     use ringfence_experiment::units::{Share, Span};
     use ringfence_experiment::{Measure, PlacementKind};
     use ringfence_machine::fixtures;
@@ -510,8 +510,8 @@ mod tests {
 
     fn question(aggressor: &str) -> Question {
         Question {
-            victim: text::parse("chase footprint=4MiB").unwrap(),
-            aggressor: text::parse(aggressor).unwrap(),
+            victim: "chase footprint=4MiB".parse().unwrap(),
+            aggressor: aggressor.parse().unwrap(),
             aggressors: 1,
             victim_cpus: None,
             aggressor_cpus: None,
@@ -546,7 +546,8 @@ mod tests {
                 Err("it is a test".into())
             }
         }
-        Candidate::set(&Any, name.into(), set.parse().unwrap(), String::new())
+        let set: Settings = toml::from_str(set).unwrap();
+        Candidate::set(&Any, name.into(), set, String::new())
     }
 
     // Samples of a whole experiment, the victim's and the aggressor's units per window by arm;
@@ -929,7 +930,8 @@ mod tests {
     #[test]
     fn a_program_that_only_shows_cpu_time_shows_its_price_in_quotas_alone() {
         let mut question = question("sleep 9");
-        question.aggressor.insert("unit".into(), "cpu-time".into());
+        let unit = Commands::default().unit(ProgramUnit::CpuTime).into();
+        question.aggressor = question.aggressor.tasks().with(&unit).unwrap().try_into().unwrap();
         let (environment, mut quota) =
             (candidate("free", "env = { A = '1' }"), candidate("dear", "quota = '10%'"));
         quota.price_in_cpu_time = true;
@@ -975,7 +977,7 @@ mod tests {
     fn bounded(quantity: &str, bound_ns: u64) -> Question {
         let quantity: Quantity = quantity.parse().unwrap();
         Question {
-            victim: text::parse("chase footprint=4MiB histogram=true").unwrap(),
+            victim: "chase footprint=4MiB histogram=true".parse().unwrap(),
             budget: Budget::AtMost(quantity, Span(std::time::Duration::from_nanos(bound_ns))),
             measure: Measure { rounds: 1, quantity, ..Measure::default() },
             ..question("write")

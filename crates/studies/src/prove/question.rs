@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 
 use ringfence_dataset::text_file;
 use ringfence_experiment::budget::Budget;
-use ringfence_experiment::task::Task;
-use ringfence_experiment::task::axes;
+use ringfence_experiment::task::{OneTask, Task};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{ExperimentError, Measure, PlacementKind, Reason};
+use ringfence_experiment::{Measure, PlacementKind, Reason};
 use ringfence_machine::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
-use toml::Table;
 
 use super::lever::Candidate;
 use super::{Control, Worked};
@@ -23,10 +21,10 @@ pub const SCHEMA: u32 = 2;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// The victim's task; no lists.
-    pub victim: Table,
-    /// The aggressor's task; no lists.
-    pub aggressor: Table,
+    /// The victim's task.
+    pub victim: OneTask,
+    /// The aggressor's task.
+    pub aggressor: OneTask,
     /// Aggressors at once.
     pub aggressors: u32,
     /// The victim's CPU, instead of the placement's.
@@ -63,41 +61,12 @@ pub struct Question {
 impl Question {
     /// Whether its victim is controlled: built-in workloads are known to count their work.
     pub fn wants_control(&self) -> bool {
-        matches!(self.victim(), Ok(Task::Command(_)))
-    }
-
-    /// The victim's task.
-    ///
-    /// # Errors
-    /// One sentence for a task that makes no sense, or several.
-    pub fn victim(&self) -> Result<Task, ExperimentError> {
-        single("victim", &self.victim)
-    }
-
-    /// The aggressor's task.
-    ///
-    /// # Errors
-    /// As above.
-    pub fn aggressor(&self) -> Result<Task, ExperimentError> {
-        single("aggressor", &self.aggressor)
+        matches!(self.victim.task(), Task::Command(_))
     }
 
     /// Trials at most in the baseline and in a confirmation, by default.
     pub fn most_trials(&self, whole_runs: bool) -> u32 {
         self.trials.unwrap_or(if whole_runs { 24 } else { 48 })
-    }
-}
-
-fn single(role: &str, table: &Table) -> Result<Task, ExperimentError> {
-    let variants =
-        axes::expand(table).map_err(|error| ExperimentError(format!("{role}: {error}")))?;
-    match <[_; 1]>::try_from(variants) {
-        Ok([variant]) => Ok(variant.task),
-        Err(several) => Err(ExperimentError(format!(
-            "{role}: prove takes one task, this list makes {}; 'ringfence neighbours' compares \
-             several",
-            several.len()
-        ))),
     }
 }
 

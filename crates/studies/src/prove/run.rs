@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_analysis::results;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::task::{ProgramUnit, Task};
+use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, PlacementKind, Reason};
 use ringfence_machine::Machine;
@@ -27,9 +27,6 @@ use crate::{Done, Here, Kept, Planned, Stage, Study, StudyError};
 /// # Errors
 /// One sentence for what makes no sense or cannot be had here.
 pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, StudyError> {
-    let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
-    question.victim().map_err(usage)?;
-    question.aggressor().map_err(usage)?;
     let names = levers::names();
     if let Some(name) = question.levers.iter().find(|name| !names.contains(&name.as_str())) {
         return Err(StudyError::Usage(format!(
@@ -37,7 +34,7 @@ pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, 
             names.join(", ")
         )));
     }
-    if let Some(why) = question.victim().ok().as_ref().and_then(control::does_nothing) {
+    if let Some(why) = control::does_nothing(question.victim.task()) {
         return Err(StudyError::Usage(why));
     }
     let whole = whole_runs(question);
@@ -135,7 +132,7 @@ fn can_have_levers(question: &Question, machine: &Machine) -> bool {
 }
 
 fn whole_runs(question: &Question) -> bool {
-    matches!(question.victim(), Ok(Task::Command(command)) if command.unit == ProgramUnit::WholeRun)
+    ringfence_experiment::plan::is_whole_run(question.victim.task())
 }
 
 /// Measures until the matter is settled, or resumes where an interrupted run stopped.
@@ -447,7 +444,6 @@ fn candidates(
     baseline: Stage,
     worked: Option<Worked>,
 ) -> (Option<Vec<Candidate>>, Vec<(String, Reason)>) {
-    let Ok(aggressor) = question.aggressor() else { return (Some(Vec::new()), Vec::new()) };
     let plan = baseline.plan;
     let role = &plan.experiment.roles[1 - plan.metric];
     // A run that was killed may have left groups behind that no process owns.
@@ -461,8 +457,8 @@ fn candidates(
         features: machine.features.as_ref(),
         topology: &machine.topology,
         baseline: plan,
-        aggressor: &aggressor,
-        table: &question.aggressor,
+        aggressor: question.aggressor.task(),
+        tasks: question.aggressor.tasks(),
         role,
         placement: present_placement(plan, machine),
         bytes_per_s: bytes_per_s(baseline, question.aggressors),

@@ -3,7 +3,7 @@
 use ringfence_analysis::estimate::Interval;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::start::Start;
-use ringfence_experiment::task::{FenceAt, LineState};
+use ringfence_experiment::task::{FenceAt, Instruction, LineState};
 use ringfence_machine::units::Bytes;
 
 use super::answer::{Answer, ForBlock, Harm, Method, OfVictim, WRITTEN};
@@ -41,11 +41,15 @@ impl Answer {
 
 /// What is cheapest in the blocks that not every instruction writes beside victims, and so is to be
 /// measured there too.
-pub fn cheapest_elsewhere(survey: &Survey) -> Vec<(Bytes, Vec<&'static str>)> {
+pub fn cheapest_elsewhere(survey: &Survey) -> Vec<(Bytes, Vec<Instruction>)> {
     let elsewhere = WRITTEN.into_iter().filter(|(block, _)| *block != BESIDE);
     let found = elsewhere.filter_map(|(block, what)| for_block(survey, block, what));
     found
-        .map(|of| (of.block, of.cheapest().iter().map(|method| method.instruction).collect()))
+        .map(|of| {
+            let of_name = |name: &str| Instruction::in_memory().find(|known| known.label() == name);
+            let cheapest = of.cheapest();
+            (of.block, cheapest.iter().filter_map(|method| of_name(method.instruction)).collect())
+        })
         .collect()
 }
 

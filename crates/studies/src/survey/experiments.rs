@@ -1,10 +1,11 @@
 //! The survey's experiments.
 
-use ringfence_experiment::task::{FenceAt, Instruction, table, words};
+use ringfence_experiment::task::{
+    Alus, Chases, FenceAt, Idles, Instruction, LineState, Mcfs, Tasks, Writes,
+};
 use ringfence_experiment::units::{Rate, Span};
-use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Role};
+use ringfence_experiment::{Arm, Experiment, Kind, Measure, Role};
 use ringfence_machine::units::Bytes;
-use toml::{Table, Value};
 
 /// How long the survey takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,36 +24,25 @@ pub fn cost(depth: Depth, size: Bytes, seed: u64) -> Experiment {
         Depth::Full => (Span::ms(20), Span::ms(30_000)),
         Depth::Quick => (Span::ms(5), Span::ms(10_000)),
     };
-    let names = |instructions: &mut dyn Iterator<Item = Instruction>| {
-        words(instructions.map(Instruction::name))
-    };
-    let places = || words([FenceAt::None, FenceAt::Block, FenceAt::Line].map(FenceAt::name));
-    let size = || Value::from(size.to_string());
-    let tasks = vec![
-        table([
-            ("workload", "write".into()),
-            ("instruction", names(&mut Instruction::in_memory())),
-            ("fence_at", places()),
-            ("block", words(["64B", "4KiB", "1MiB"])),
-            ("size", size()),
-        ]),
-        table([
-            ("workload", "write".into()),
-            ("instruction", Instruction::None.name().into()),
-            ("line", words(["warm", "cold"])),
-            ("fence_at", FenceAt::None.name().into()),
-            ("block", "4KiB".into()),
-            ("size", size()),
-        ]),
-        table([
-            ("workload", "write".into()),
-            ("instruction", names(&mut Instruction::flushing())),
-            ("line", "cold".into()),
-            ("fence_at", places()),
-            ("block", "4KiB".into()),
-            ("size", size()),
-        ]),
-    ];
+    let places = [FenceAt::None, FenceAt::Block, FenceAt::Line];
+    let page = Bytes::kib(4);
+    let all = Writes::default()
+        .instruction(Instruction::in_memory().collect::<Vec<_>>())
+        .fence_at(places)
+        .block([Bytes(64), page, Bytes::mib(1)])
+        .size(size);
+    let stores = Writes::default()
+        .instruction(Instruction::None)
+        .line([LineState::Warm, LineState::Cold])
+        .fence_at(FenceAt::None)
+        .block(page)
+        .size(size);
+    let cold = Writes::default()
+        .instruction(Instruction::flushing().collect::<Vec<_>>())
+        .line(LineState::Cold)
+        .fence_at(places)
+        .block(page)
+        .size(size);
     Experiment {
         seed,
         measure: Measure {
@@ -64,7 +54,7 @@ pub fn cost(depth: Depth, size: Bytes, seed: u64) -> Experiment {
             time: Some(time),
             ..Measure::default()
         },
-        roles: vec![Role { task: OneOrMany::Many(tasks), ..Role::new(WRITER, Table::new()) }],
+        roles: vec![Role::new(WRITER, [all, stores, cold].map(Tasks::from))],
         arms: vec![Arm::new("write", &[WRITER], None)],
         kind: Some(Kind::SurveyCost),
         ..Experiment::asking("cost", "What does it cost to make a store durable here?", WRITER)
@@ -77,7 +67,7 @@ pub struct Victim {
     /// Short, for headings and folders.
     pub name: String,
     /// Its task.
-    pub task: Table,
+    pub task: Tasks,
 }
 
 /// The victims by name, in the order in which they are measured.
@@ -87,15 +77,10 @@ pub const VICTIMS: [&str; 3] = ["chase", "mcf", "alu"];
 /// and arithmetic that needs no cache.
 pub fn victims(footprint: Bytes) -> Vec<Victim> {
     let mcf = footprint.clamp(Bytes::mib(2), Bytes::mib(64));
-    // What is printed for people is rounded, and not read back.
-    let exact = |size: Bytes| match size.to_string() {
-        text if text.parse() == Ok(size) => text,
-        _ => format!("{}B", size.0),
-    };
     let tasks = [
-        table([("workload", "chase".into()), ("footprint", exact(footprint).into())]),
-        table([("workload", "mcf".into()), ("footprint", exact(mcf).into())]),
-        table([("workload", "alu".into())]),
+        Chases::default().footprint(footprint).into(),
+        Mcfs::default().footprint(mcf).into(),
+        Alus::default().into(),
     ];
     let victims = VICTIMS.into_iter().zip(tasks);
     victims.map(|(name, task)| Victim { name: name.into(), task }).collect()
@@ -109,7 +94,7 @@ pub const BESIDE: Bytes = Bytes::kib(4);
 pub enum Writers {
     /// By each instruction in blocks of [`BESIDE`], and in other blocks by those named; with
     /// controls.
-    AtFullRate(Vec<(Bytes, Vec<&'static str>)>),
+    AtFullRate(Vec<(Bytes, Vec<Instruction>)>),
     /// By each instruction in blocks of [`BESIDE`], all held to one rate.
     Paced(Rate),
 }
@@ -140,36 +125,26 @@ pub fn neighbours(
             ..Measure::default()
         },
     };
-    let writer = |instructions: Value, block: Bytes| {
-        table([
-            ("workload", "write".into()),
-            ("instruction", instructions),
-            ("block", block.to_string().into()),
-            ("size", size.to_string().into()),
-        ])
+    let writer = |instructions: Vec<Instruction>, block: Bytes| {
+        Writes::default().instruction(instructions).block(block).size(size)
     };
-    let mut tasks = vec![writer(words(Instruction::in_memory().map(Instruction::name)), BESIDE)];
+    let all = writer(Instruction::in_memory().collect(), BESIDE);
     let paced = matches!(writers, Writers::Paced(_));
-    match writers {
-        Writers::Paced(pace) => {
-            tasks[0].insert("pace".into(), pace.to_string().into());
-        }
-        Writers::AtFullRate(others) => {
-            let others = others.iter();
-            tasks.extend(others.map(|(block, names)| writer(words(names.iter().copied()), *block)));
-            tasks.extend(["alu", "idle"].map(|control| table([("workload", control.into())])));
-        }
-    }
+    let tasks: Vec<Tasks> = match writers {
+        Writers::Paced(pace) => vec![all.pace(Some(*pace)).into()],
+        Writers::AtFullRate(others) => std::iter::once(all)
+            .chain(others.iter().map(|(block, instructions)| writer(instructions.clone(), *block)))
+            .map(Tasks::from)
+            .chain([Alus::default().into(), Idles::default().into()])
+            .collect(),
+    };
     let name = &victim.name;
     let suffix = if paced { "-paced" } else { "" };
     let question = format!("How much does a writer slow {name} down on another core?");
     Experiment {
         seed,
         measure,
-        roles: vec![
-            Role::new(VICTIM, victim.task.clone()),
-            Role { task: OneOrMany::Many(tasks), ..Role::new(AGGRESSOR, Table::new()) },
-        ],
+        roles: vec![Role::new(VICTIM, victim.task.clone()), Role::new(AGGRESSOR, tasks)],
         arms: vec![
             Arm::new("alone", &[VICTIM], None),
             Arm::new("beside", &[VICTIM, AGGRESSOR], Some("alone")),
@@ -183,6 +158,7 @@ pub fn neighbours(
 mod tests {
     use super::*;
     use ringfence_experiment::plan::Plan;
+    use ringfence_experiment::task::Flush;
     use ringfence_machine::fixtures;
     use ringfence_machine::topology::Topology;
 
@@ -201,7 +177,10 @@ mod tests {
                 let costs = Plan::new(&cost(depth, Bytes::mib(256), 1), &topology, None).unwrap();
                 assert_eq!(costs.cases.len(), 5 * 3 * 3 + 2 + 4 * 3);
                 for victim in [Bytes::mib(4), Bytes(9 << 18)].into_iter().flat_map(victims) {
-                    let others = vec![(Bytes(64), vec!["nt"]), (Bytes::mib(1), vec!["clwb", "nt"])];
+                    let others = vec![
+                        (Bytes(64), vec![Instruction::Nt]),
+                        (Bytes::mib(1), vec![Instruction::Flush(Flush::Clwb), Instruction::Nt]),
+                    ];
                     let full = Writers::AtFullRate(others);
                     let full = neighbours(depth, &victim, &full, Bytes::mib(256), 1);
                     assert_eq!(Plan::new(&full, &topology, None).unwrap().cases.len(), 1 + 7 + 3);

@@ -4,12 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfence_experiment::task::{Commit, DirtyIo, Io, Layout, Sync, table, words};
+use ringfence_experiment::task::{Commit, Commits, Dirties, DirtyIo, Io, Layout, Sync, Tasks};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Reason, Role};
+use ringfence_experiment::{Arm, Experiment, Kind, Measure, Reason, Role};
 use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
-use toml::{Table, Value};
 
 use super::Depth;
 
@@ -47,14 +46,9 @@ const WRITER: &str = "writer";
 
 // What most programs that need durability do, as many ways as there is time for: `commit` has all.
 fn commits(depth: Depth, dir: &Path, seed: u64) -> Experiment {
-    let task = |syncs: &[Sync], io: Io, layout: Layout| {
-        let pairs = [
-            ("sync", words(syncs.iter().map(|sync| sync.name()))),
-            ("io", io.name().into()),
-            ("layout", layout.name().into()),
-            ("size", LOG.to_string().into()),
-        ];
-        on_disk("commit", dir, pairs)
+    let task = |syncs: &[Sync], io: Io, layout: Layout| -> Tasks {
+        let commits = Commits::default().dir(dir.to_path_buf()).sync(syncs.to_vec());
+        commits.io(io).layout(layout).size(LOG).into()
     };
     let (seconds, append): (_, &[Sync]) = match depth {
         Depth::Full => (15, &[Sync::Fsync, Sync::Fdatasync, Sync::ODsync, Sync::Uring]),
@@ -70,7 +64,7 @@ fn commits(depth: Depth, dir: &Path, seed: u64) -> Experiment {
     Experiment {
         seed,
         measure: measure(seconds),
-        roles: vec![Role { task: OneOrMany::Many(tasks), ..Role::new(COMMITTER, Table::new()) }],
+        roles: vec![Role::new(COMMITTER, tasks)],
         arms: vec![Arm::new("commit", &[COMMITTER], None)],
         kind: Some(Kind::SurveyFiles),
         ..Experiment::asking(
@@ -94,8 +88,8 @@ fn stalls(depth: Depth, dir: &Path, seed: u64) -> Experiment {
         ],
         Depth::Quick => &[DirtyIo::Fdatasync, DirtyIo::Direct, DirtyIo::Dontcache],
     };
-    let victim = on_disk("commit", dir, [("layout", Layout::Written.name().into())]);
-    let writer = on_disk("dirty", dir, [("io", words(ways.iter().map(|io| io.name())))]);
+    let victim = Commits::default().dir(dir.to_path_buf()).layout(Layout::Written);
+    let writer = Dirties::default().dir(dir.to_path_buf()).io(ways.to_vec());
     let seconds = if depth == Depth::Full { 72 } else { 40 };
     Experiment {
         seed,
@@ -123,18 +117,6 @@ fn measure(seconds: u64) -> Measure {
         time: Some(Span::ms(1000 * seconds)),
         ..Measure::default()
     }
-}
-
-fn on_disk(
-    workload: &'static str,
-    dir: &Path,
-    rest: impl IntoIterator<Item = (&'static str, Value)>,
-) -> Table {
-    // A name is text: see `Files::dir`.
-    let dir = dir.to_string_lossy().into_owned();
-    let mut table = table([("workload", workload.into()), ("dir", dir.into())]);
-    table.extend(rest.into_iter().map(|(key, value)| (key.to_string(), value)));
-    table
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! The experiments of each stage.
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
-use ringfence_experiment::task::{Instruction, words};
+use ringfence_experiment::task::{Instruction, Tasks, Writes};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{
     Arm, Experiment, Kind, Measure, OneOrMany, Placement, PlacementKind, Role,
 };
 use ringfence_machine::units::Bytes;
-use toml::{Table, Value};
 
 use super::choice::{Choice, instruction};
 use super::{BATCHES, BLOCKS, Question};
@@ -16,26 +15,14 @@ const WRITER: &str = "writer";
 
 /// The costs of all methods: block sizes, and batches at the smallest.
 pub fn costs(question: &Question) -> Experiment {
-    let strings =
-        |values: &[String]| Value::Array(values.iter().map(|v| Value::String(v.clone())).collect());
-    let all = words(Instruction::flushing().map(Instruction::name));
-    let mut by_block = target(question);
-    by_block.insert("instruction".into(), all.clone());
-    by_block.insert("block".into(), strings(&BLOCKS.map(|block| block.to_string())));
-    let mut by_batch = target(question);
-    by_batch.insert("instruction".into(), all);
-    by_batch.insert("block".into(), Value::String(BLOCKS[0].to_string()));
-    by_batch.insert(
-        "batch".into(),
-        Value::Array(BATCHES[1..].iter().map(|batch| Value::Integer((*batch).into())).collect()),
-    );
+    let all = || Instruction::flushing().collect::<Vec<_>>();
+    let by_block = target(question).instruction(all()).block(BLOCKS);
+    let by_batch =
+        target(question).instruction(all()).block(BLOCKS[0]).batch(BATCHES[1..].to_vec());
     let mut experiment =
         experiment(question, "costs", "Which method to make a store durable is cheapest here?", 0);
     experiment.kind = Some(Kind::TuneCosts);
-    experiment.roles = vec![Role {
-        task: OneOrMany::Many(vec![by_block, by_batch]),
-        ..Role::new(WRITER, Table::new())
-    }];
+    experiment.roles = vec![Role::new(WRITER, [by_block.into(), by_batch.into()])];
     experiment.arms = vec![Arm::new("write", &[WRITER], None)];
     experiment
 }
@@ -49,46 +36,32 @@ pub fn confirmation(question: &Question, choice: &Choice, pmdk: &Choice) -> Opti
     }
     let asks = "What does the policy gain over PMDK's fixed rule, where they differ?";
     let mut experiment = experiment(question, "confirm", asks, 1);
-    let name = |method| Value::String(instruction(method).label().into());
     let mut tasks = Vec::new();
     for (index, block) in differing.into_iter().enumerate() {
-        let mut task = target(question);
-        task.insert("block".into(), Value::String(block.to_string()));
-        task.insert("instruction".into(), name(pmdk.method(block)));
-        tasks.push(task);
+        let task = target(question).block(block).instruction(instruction(pmdk.method(block)));
+        tasks.push(Tasks::from(task));
         let only = OneOrMany::One(index as u32 + 1);
         let mut before = Arm::new(&format!("PMDK {block}"), &[WRITER], None);
         before.only.insert(WRITER.into(), only.clone());
         let mut after = Arm::new(&format!("policy {block}"), &[WRITER], Some(&before.name));
         after.only.insert(WRITER.into(), only);
-        after.set.insert(
-            WRITER.into(),
-            Table::from_iter([("instruction".to_string(), name(choice.method(block)))]),
-        );
+        let chosen = Writes::default().instruction(instruction(choice.method(block)));
+        after.set.insert(WRITER.into(), chosen.into());
         experiment.arms.extend([before, after]);
     }
     experiment.kind = Some(Kind::TuneConfirmation);
-    experiment.roles =
-        vec![Role { task: OneOrMany::Many(tasks), ..Role::new(WRITER, Table::new()) }];
+    experiment.roles = vec![Role::new(WRITER, tasks)];
     Some(experiment)
 }
 
 /// A writer by the choice, as an aggressor.
-pub fn writer(question: &Question, choice: &Choice) -> Table {
-    let mut task = target(question);
-    task.insert("block".into(), Value::String(question.block.to_string()));
-    let name = instruction(choice.method(question.block)).label();
-    task.insert("instruction".into(), Value::String(name.into()));
-    task
+pub fn writer(question: &Question, choice: &Choice) -> Tasks {
+    let method = instruction(choice.method(question.block));
+    target(question).block(question.block).instruction(method).into()
 }
 
-fn target(question: &Question) -> Table {
-    let text = |value: String| Value::String(value);
-    Table::from_iter([
-        ("workload".to_string(), text("write".into())),
-        ("target".to_string(), text(question.target.to_string())),
-        ("size".to_string(), text(question.size.to_string())),
-    ])
+fn target(question: &Question) -> Writes {
+    Writes::default().target(question.target.clone()).size(question.size)
 }
 
 fn experiment(question: &Question, name: &str, asks: &str, stage: u64) -> Experiment {

@@ -16,7 +16,6 @@ mod run;
 
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
-use toml::Table;
 
 pub use run::{Tuned, check, run};
 
@@ -24,7 +23,7 @@ pub use run::{Tuned, check, run};
 pub const POLICY: &str = "policy.toml";
 
 use ringfence_experiment::PlacementKind;
-use ringfence_experiment::task::Target;
+use ringfence_experiment::task::{OneTask, Target};
 use ringfence_experiment::units::Share;
 
 /// The question of `tune`.
@@ -35,7 +34,7 @@ pub struct Question {
     /// Bytes of it that are written over and over.
     pub size: Bytes,
     /// A task that must not be slowed down beyond the budget.
-    pub victim: Option<Table>,
+    pub victim: Option<OneTask>,
     /// The slowdown of the victim that is allowed.
     pub budget: Share,
     /// The block that is written next to the victim.

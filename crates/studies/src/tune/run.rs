@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringfence_analysis::estimate::Looks;
 use ringfence_analysis::results::{self, CaseResult};
 use ringfence_experiment::budget::Budget;
-use ringfence_experiment::task::Instruction;
+use ringfence_experiment::task::{Instruction, OneTask, Task};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, Measure};
 use ringfence_machine::Machine;
@@ -51,7 +51,7 @@ pub struct Tuned {
 /// One sentence.
 pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
     refuse_nothing(&plan(&experiments::costs(question), machine)?, machine)?;
-    if let Some(asked) = beside(question, &pmdk(machine)?) {
+    if let Some(asked) = beside(question, &pmdk(machine)?)? {
         prove::plan_of_baseline(&asked, machine)?;
     }
     Ok(())
@@ -182,7 +182,7 @@ impl Tuning<'_> {
         if here.is_stopped() {
             return Err(StudyError::Interrupted);
         }
-        if let Some(asked) = beside(question, &choice) {
+        if let Some(asked) = beside(question, &choice)? {
             let dir = self.dir.join("victim");
             let proved =
                 prove::run(&asked, &mut Here::new(here.machine, &dir, here.stop, here.watch))?;
@@ -213,10 +213,12 @@ fn speaks_against(confirmed: &[CaseResult]) -> bool {
 }
 
 // The question about the victim: a writer by the choice, with the levers that a policy can hold.
-fn beside(question: &Question, choice: &Choice) -> Option<prove::Question> {
-    Some(prove::Question {
-        victim: question.victim.clone()?,
-        aggressor: experiments::writer(question, choice),
+fn beside(question: &Question, choice: &Choice) -> Result<Option<prove::Question>, StudyError> {
+    let Some(victim) = question.victim.clone() else { return Ok(None) };
+    let writer = OneTask::try_from(experiments::writer(question, choice));
+    Ok(Some(prove::Question {
+        victim,
+        aggressor: writer.map_err(StudyError::Usage)?,
         aggressors: 1,
         victim_cpus: None,
         aggressor_cpus: None,
@@ -230,7 +232,7 @@ fn beside(question: &Question, choice: &Choice) -> Option<prove::Question> {
         other_dir: None,
         system: false,
         time: None,
-    })
+    }))
 }
 
 // Puts the lever that was proved into the policy; whether the budget is met.
@@ -240,22 +242,24 @@ fn apply(policy: &mut Policy, question: &Question, proof: &Proof) -> bool {
         (Verdict::Met, Some(confirmation)) => &confirmation.tried.candidate,
         _ => return false,
     };
+    let asked = proof.record.question.aggressor.tasks();
     let set = lever.arm.set.get(prove::AGGRESSOR);
-    let value = |key: &str| set.and_then(|set| set.get(key)?.as_str());
-    if let Some(name) = value("instruction") {
-        if name == Instruction::Nt.name() {
+    let writer = set.and_then(|set| OneTask::try_from(asked.with(set).ok()?).ok());
+    let Some(Task::Write(writer)) = writer.as_ref().map(OneTask::task) else { return true };
+    match writer.instruction {
+        Instruction::Nt => {
             let threshold = policy.nt_threshold.unwrap_or(u64::MAX).min(question.block.0);
             policy.nt_threshold = Some(threshold);
-        } else if let Ok(flush) = name.parse() {
+        }
+        Instruction::Flush(flush) => {
             policy.instruction = flush;
             if policy.nt_threshold.is_some_and(|threshold| threshold <= question.block.0) {
                 policy.nt_threshold = None;
             }
         }
+        Instruction::None | Instruction::Msync => {}
     }
-    if let Some(pace) =
-        value("pace").and_then(|text| text.parse::<ringfence_experiment::units::Rate>().ok())
-    {
+    if let Some(pace) = writer.pace {
         policy.pace = Some(pace.0.0);
     }
     true

@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 use ringfence_experiment::Reason;
-use ringfence_experiment::task::Commit;
+use ringfence_experiment::task::{Commit, Parameters};
 use ringfence_machine::units::Bytes;
 
 use crate::workload::{Latencies, SetupError, Work, Workload};

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use ringfence_experiment::Reason;
-use ringfence_experiment::task::{Dirty, DirtyIo};
+use ringfence_experiment::task::{Dirty, DirtyIo, Parameters};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use rustix::fs::OFlags;

@@ -24,7 +24,7 @@ pub use self::memory::Regions;
 pub use self::order::Order;
 use super::lines::{self, Flusher, Piece};
 use crate::workload::{Latencies, SetupError, Work, Workload};
-use ringfence_experiment::task::Read;
+use ringfence_experiment::task::{Parameters, Read};
 
 const PORTION: u64 = 16;
 

@@ -2,7 +2,7 @@
 
 pub mod method;
 
-use ringfence_experiment::task::{self, RecordMethod};
+use ringfence_experiment::task::{self, Parameters, RecordMethod};
 use ringfence_persist::record::Record;
 use ringfence_persist::{Mapped, Memory, Methods, Pages, Region, Request};
 

@@ -12,7 +12,7 @@
 
 pub mod baselines;
 
-use ringfence_experiment::task::{Ring, RingVariant};
+use ringfence_experiment::task::{Parameters, Ring, RingVariant};
 use ringfence_persist::ring::{self, Options, Shape};
 use ringfence_persist::{LINE, Mapped, Memory, Methods, Pages, Region, Request};
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use ringfence_experiment::task::{Instruction, LineState, PageSize, Target, Write};
+use ringfence_experiment::task::{Instruction, LineState, PageSize, Parameters, Target, Write};
 use ringfence_machine::clock::Clock;
 use ringfence_machine::features::Features;
 use ringfence_persist::{Flush, LINE, Region, Request, isa};

@@ -5,7 +5,7 @@ mod policy_file;
 
 use std::time::Instant;
 
-use ringfence_experiment::task::{Target, text};
+use ringfence_experiment::task::Target;
 use ringfence_experiment::units::Share;
 use ringfence_machine::units::Bytes;
 use ringfence_report::json;
@@ -16,7 +16,7 @@ use crate::args::Tune;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::flags::{check_trials, set, set_slowdown};
+use crate::shared::flags::{check_trials, one_task, parse_task, set, set_slowdown};
 use crate::shared::{announce, experiment, folder, host, results};
 use policy_file::Written;
 
@@ -110,8 +110,8 @@ fn question(args: &Tune, target: Target) -> Result<Question, Failure> {
     set(&mut block, "block", args.block.as_deref())?;
     set_slowdown(&mut budget, args.budget.as_deref())?;
     check_trials(args.trials)?;
-    let victim = args.victim.as_deref().map(text::parse).transpose();
-    let victim = victim.map_err(|error| Failure::Usage(format!("--victim: {error}")))?;
+    let victim = |text: &str| one_task("victim", parse_task("victim", text)?);
+    let victim = args.victim.as_deref().map(victim).transpose()?;
     if victim.is_none() && args.budget.is_some() {
         return Err(Failure::Usage(
             "--budget is the allowed slowdown of a victim: name the task with --victim".into(),

@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use ringfence_experiment::budget::Budget;
+use ringfence_experiment::task::{Commands, Tasks};
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Arm, Decide, Experiment, Measure, Role};
-use toml::{Table, Value};
 
 use super::question;
 use crate::args::VersusFlags as Flags;
@@ -28,19 +28,13 @@ pub fn experiment(flags: &Flags, how: &str) -> Result<Experiment, String> {
     refuse_what_is_of_whole_runs(flags)?;
     let commands = question::commands(flags)?;
     let settings = question::settings(flags)?;
-    let mut task = Table::new();
-    let mut set = |key: &str, value: &str| task.insert(key.into(), Value::String(value.into()));
-    set("workload", "command");
-    set("run", &commands[0]);
-    set("unit", how);
+    let mut task = Tasks::from(Commands::default().run(commands[0].clone()));
+    task.set("unit", &how.into())?;
     let names: Vec<String> = (0..commands.len()).map(ringfence_versus::case::role).collect();
     let arms = commands.iter().zip(&names).enumerate().map(|(number, (command, name))| {
         let mut arm = Arm::new(name, &[ROLE], (number > 0).then_some(names[0].as_str()));
         if number > 0 {
-            arm.set.insert(
-                ROLE.into(),
-                Table::from_iter([("run".to_string(), Value::String(command.clone()))]),
-            );
+            arm.set.insert(ROLE.into(), Commands::default().run(command.clone()).into());
         }
         arm
     });

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, elf};
 use ringfence_experiment::Reason;
-use ringfence_experiment::task::{Command, Task};
-use toml::{Table, Value};
+use ringfence_experiment::task::{Command, Commands, Task};
 
 use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 
@@ -44,15 +43,9 @@ impl Lever for Environment {
 
 impl Environment {
     fn candidate(&self, command: &Command, key: &str, value: &str) -> Candidate {
-        let mut env: Table = command
-            .env
-            .iter()
-            .map(|(key, value)| (key.clone(), Value::String(value.clone())))
-            .collect();
-        env.insert(key.into(), Value::String(value.into()));
-        let set = Table::from_iter([("env".to_string(), Value::Table(env))]);
         let mut with = command.clone();
         with.env.insert(key.into(), value.into());
+        let set = Commands::default().env(with.env.clone());
         let keep = "start the aggressor with it in its environment".into();
         Candidate::set(self, format!("{key}={value}"), set, keep)
             .by(vec![started(&[], &Task::Command(with))])

@@ -1,8 +1,7 @@
 //! A gentler form: for tasks that write to a file, each way that waits for the device.
 
 use ringfence_experiment::Reason;
-use ringfence_experiment::task::{DirtyIo, Task, text};
-use toml::{Table, Value};
+use ringfence_experiment::task::{Dirties, DirtyIo, Settings, Task};
 
 use crate::prove::lever::{Candidate, Lever, LeverContext};
 
@@ -18,10 +17,9 @@ impl Lever for GentlerForm {
             return Err("the aggressor is not the built-in writer to files".into());
         };
         let candidate = |io: DirtyIo| {
-            let set = Table::from_iter([("io".to_string(), Value::String(io.name().into()))]);
-            let mut task = context.table.clone();
-            task.extend(set.clone());
-            let keep = format!("in the writer: {}; here: {}", how(io), text::print(&task));
+            let set = Settings::from(Dirties::default().io(io));
+            let keep =
+                format!("in the writer: {}; here: {}", how(io), context.aggressor_with(&set));
             Candidate::set(self, format!("io {io}"), set, keep)
         };
         let others = DirtyIo::WAITING.into_iter().filter(|io| *io != dirty.io);

@@ -1,8 +1,7 @@
 //! A gentler instruction: for built-in writers, each other way to flush that is as durable.
 
 use ringfence_experiment::Reason;
-use ringfence_experiment::task::{Flush, Instruction, Task, Write, text};
-use toml::{Table, Value};
+use ringfence_experiment::task::{Flush, Instruction, Parameters, Settings, Task, Write, Writes};
 
 use crate::prove::lever::{Candidate, Lever, LeverContext};
 
@@ -36,13 +35,11 @@ impl Lever for GentlerInstruction {
         };
         let candidate = |instruction: Instruction| {
             let name = instruction.name();
-            let set = Table::from_iter([("instruction".to_string(), Value::String(name.into()))]);
-            let mut task = context.table.clone();
-            task.extend(set.clone());
+            let set = Settings::from(Writes::default().instruction(instruction));
             let keep = format!(
                 "in the writer: {}; here: {}",
                 how(instruction.flush()),
-                text::print(&task)
+                context.aggressor_with(&set)
             );
             Candidate::set(self, format!("instruction {name}"), set, keep)
         };

@@ -87,12 +87,12 @@ fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_experiment::task::axes;
+    use ringfence_experiment::task::Tasks;
 
     #[test]
     fn how_to_keep_it_is_a_command() {
         let table = "workload = 'command'\nrun = \"dd of='a b'\"".parse().unwrap();
-        let program = axes::expand(&table).unwrap().remove(0).task;
+        let program = Tasks::parse(&table).unwrap().each().unwrap().remove(0).0;
         let here = |by, version| Here { by, version, parent: "/cg/blkio".into() };
         let two = candidate(10, &here(Weigher::Cost, Version::Two), &program);
         assert_eq!(two.commands, ["systemd-run --scope -p IOWeight=10 dd 'of=a b'"]);

@@ -5,10 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_experiment::Reason;
-use ringfence_experiment::task::{Task, text};
+use ringfence_experiment::task::{Settings, Task};
 use ringfence_machine::medium::{FileSystemKind, Medium};
 use ringfence_machine::root::FsRoot;
-use toml::{Table, Value};
 
 use crate::prove::lever::{Candidate, Lever, LeverContext};
 
@@ -38,7 +37,10 @@ impl Lever for OtherDir {
             Some(folder) => compared(&Place::of(&root, folder)?, &there, "the victim's files"),
             None => compared(&here, &there, "the folder that it has now"),
         };
-        Ok(vec![candidate(self, context.table, &there.path, caveat)])
+        let set = context.aggressor.with_folder(there.path.clone());
+        let set = set.ok_or("the aggressor uses no files")?;
+        let moved = context.aggressor_with(&set);
+        Ok(vec![candidate(self, &there.path, set, &moved, caveat)])
     }
 }
 
@@ -51,15 +53,14 @@ fn own_folder(task: &Task) -> Result<&Path, Reason> {
     }
 }
 
-fn candidate(lever: &dyn Lever, table: &Table, dir: &Path, caveat: String) -> Candidate {
-    let set = Table::from_iter([("dir".to_string(), Value::String(dir.display().to_string()))]);
-    let mut task = table.clone();
-    task.extend(set.clone());
-    let keep = format!(
-        "have the aggressor keep its files in {}; here: {}",
-        dir.display(),
-        text::print(&task)
-    );
+fn candidate(
+    lever: &dyn Lever,
+    dir: &Path,
+    set: Settings,
+    moved: &str,
+    caveat: String,
+) -> Candidate {
+    let keep = format!("have the aggressor keep its files in {}; here: {moved}", dir.display());
     Candidate {
         caveat: Some(caveat),
         ..Candidate::set(lever, format!("other dir {}", dir.display()), set, keep)
@@ -141,11 +142,11 @@ fn compared(than: &Place, there: &Place, whose: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_experiment::task::axes;
+    use ringfence_experiment::task::Tasks;
     use ringfence_machine::fixtures::FixtureTree;
 
     fn task(table: &str) -> Task {
-        axes::expand(&table.parse().unwrap()).unwrap().remove(0).task
+        Tasks::parse(&table.parse().unwrap()).unwrap().each().unwrap().remove(0).0
     }
 
     // A disk with two partitions, another disk, and memory.
@@ -220,13 +221,12 @@ mod tests {
 
     #[test]
     fn the_arm_sets_the_folder_alone() {
-        let table: Table = "workload = 'dirty'\ndir = '/a'\nio = 'direct'".parse().unwrap();
-        let offered = candidate(&OtherDir, &table, Path::new("/b"), "c".into());
+        let set = task("workload = 'dirty'").with_folder("/b".into()).unwrap();
+        let table = "workload = 'dirty'\ndir = '/a'\nio = 'direct'".parse().unwrap();
+        let moved = Tasks::parse(&table).unwrap().with(&set).unwrap().to_string();
+        let offered = candidate(&OtherDir, Path::new("/b"), set, &moved, "c".into());
         assert_eq!(offered.arm.name, "other dir /b");
-        assert_eq!(
-            offered.arm.set["aggressor"],
-            Table::from_iter([("dir".to_string(), Value::String("/b".into()))])
-        );
+        assert_eq!(offered.arm.set["aggressor"].written().to_string(), "dir = \"/b\"\n");
         assert!(offered.keep.ends_with("here: dirty dir=/b io=direct"), "{}", offered.keep);
         assert_eq!(offered.caveat.as_deref(), Some("c"));
     }

@@ -1,10 +1,8 @@
 //! Pacing: built-in writers at a share of the rate that they reach by themselves.
 
 use ringfence_experiment::Reason;
-use ringfence_experiment::task::text;
 use ringfence_experiment::units::Rate;
 use ringfence_machine::units::Bytes;
-use toml::{Table, Value};
 
 use crate::prove::lever::{Candidate, Lever, LeverContext};
 
@@ -18,7 +16,7 @@ impl Lever for Pacing {
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
-        if !context.aggressor.takes_a_pace() {
+        if context.aggressor.with_pace(Rate(Bytes(1))).is_none() {
             return Err("the aggressor is not a built-in writer; a quota slows any program".into());
         }
         let Some(full) = context.bytes_per_s else {
@@ -26,16 +24,14 @@ impl Lever for Pacing {
         };
         let candidate = |share: f64| {
             let rate = round(full * share);
-            let set = Table::from_iter([("pace".to_string(), Value::String(rate.to_string()))]);
-            let mut task = context.table.clone();
-            task.extend(set.clone());
+            let set = context.aggressor.with_pace(rate)?;
             let keep = format!(
                 "in the writer: at most {rate}, waiting between blocks; here: {}",
-                text::print(&task)
+                context.aggressor_with(&set)
             );
-            Candidate::set(self, format!("pace {rate}"), set, keep)
+            Some(Candidate::set(self, format!("pace {rate}"), set, keep))
         };
-        Ok(SHARES.into_iter().map(candidate).collect())
+        Ok(SHARES.into_iter().filter_map(candidate).collect())
     }
 }
 

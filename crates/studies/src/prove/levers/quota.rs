@@ -1,10 +1,9 @@
 //! A quota of CPU time.
 
 use ringfence_experiment::Reason;
-use ringfence_experiment::task::Task;
+use ringfence_experiment::task::{Settings, Task};
 use ringfence_experiment::units::Share;
 use ringfence_limits::limit::Limit;
-use toml::{Table, Value};
 
 use super::own_group;
 use crate::prove::lever::{Candidate, Lever, LeverContext, started};
@@ -28,7 +27,7 @@ impl Lever for Quota {
         };
         let candidate = |share: f64| {
             let quota = Share(share);
-            let set = Table::from_iter([("quota".to_string(), Value::String(quota.to_string()))]);
+            let set = Settings::of_quota(quota);
             let keep = format!(
                 "start the aggressor with that quota; without systemd, '{} 10000' in cpu.max of \
                  its cgroup is the same",

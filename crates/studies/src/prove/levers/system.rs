@@ -198,10 +198,10 @@ fn candidate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_experiment::task::axes;
+    use ringfence_experiment::task::Tasks;
 
     fn task(table: &str) -> Task {
-        axes::expand(&table.parse().unwrap()).unwrap().remove(0).task
+        Tasks::parse(&table.parse().unwrap()).unwrap().each().unwrap().remove(0).0
     }
 
     #[test]

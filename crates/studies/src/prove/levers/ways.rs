@@ -232,7 +232,6 @@ mod tests {
     use ringfence_machine::topology::Topology;
     use ringfence_resctrl::info::CacheInfo;
     use ringfence_resctrl::{GroupState, Info, Mask, Mode, State};
-    use toml::Table;
 
     use super::*;
     use crate::prove::levers::bandwidth::Bandwidth;
@@ -288,7 +287,7 @@ mod tests {
             topology: &topology,
             baseline: &baseline,
             aggressor: &aggressor,
-            table: &Table::new(),
+            tasks: &role.task.as_slice()[0],
             role: &role,
             placement,
             bytes_per_s: None,

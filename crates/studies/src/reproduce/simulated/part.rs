@@ -1,8 +1,9 @@
 //! The part of an experiment of which something was published, which is all that a simulation
 //! needs.
 
-use ringfence_experiment::{Arm, Experiment, OneOrMany, Role};
-use toml::{Table, Value};
+use ringfence_experiment::task::Tasks;
+use ringfence_experiment::{Arm, Experiment, Role};
+use toml::Value;
 
 use super::Alternative;
 use crate::reproduce::Published;
@@ -30,8 +31,8 @@ pub fn part(
     for (name, set) in alternative.iter().flat_map(|alternative| &alternative.set) {
         let role = part.roles.iter_mut().find(|role| role.name == *name);
         let role = role.ok_or_else(|| format!("{} has no role '{name}'", experiment.name))?;
-        for table in role.task.as_mut_slice() {
-            table.extend(set.clone());
+        for tasks in role.task.as_mut_slice() {
+            *tasks = tasks.with(set)?;
         }
     }
     part.check().map_err(|error| error.to_string())?;
@@ -69,8 +70,8 @@ fn keep_named(role: &mut Role, cases: &[&str]) {
         Value::String(text) => names.contains(&text.as_str()),
         other => names.contains(&other.to_string().as_str()),
     };
-    let kept = |table: &Table| -> Option<Table> {
-        let mut kept = table.clone();
+    let kept = |tasks: &Tasks| -> Option<Tasks> {
+        let mut kept = tasks.written().clone();
         for (key, value) in kept.iter_mut() {
             let names = named(key);
             if names.is_empty() {
@@ -85,10 +86,10 @@ fn keep_named(role: &mut Role, cases: &[&str]) {
                 return None;
             }
         }
-        Some(kept)
+        Some(Tasks::parse(&kept).expect("some of the same values"))
     };
-    let tables: Vec<Table> = role.task.as_slice().iter().filter_map(kept).collect();
-    if !tables.is_empty() {
-        role.task = OneOrMany::Many(tables);
+    let tasks: Vec<Tasks> = role.task.as_slice().iter().filter_map(kept).collect();
+    if !tasks.is_empty() {
+        role.task = tasks.into();
     }
 }

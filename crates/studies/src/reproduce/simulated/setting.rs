@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use ringfence_experiment::Reason;
+use ringfence_experiment::task::Settings;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
-use toml::Table;
 
 use crate::reproduce::Published;
 
@@ -59,7 +59,7 @@ pub struct Alternative {
     pub sources: Vec<String>,
     /// Parameters of roles that are changed.
     #[serde(default)]
-    pub set: BTreeMap<String, Table>,
+    pub set: BTreeMap<String, Settings>,
     /// Values of the machine file that are changed, each with what stands there instead.
     #[serde(default)]
     pub machine: BTreeMap<String, String>,

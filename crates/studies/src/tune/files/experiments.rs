@@ -1,11 +1,10 @@
 //! The experiments of each stage.
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
-use ringfence_experiment::task::{Commit, Io, Layout, Sync, table, words};
+use ringfence_experiment::task::{Commit, Commits, Io, Layout, Sync, Tasks};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Role};
 use ringfence_machine::units::Bytes;
-use toml::{Table, Value};
 
 use super::choice::{Choice, MAPPED, PLAIN, Way};
 use super::{BATCHES, Question};
@@ -24,10 +23,7 @@ const CONFIRMING: u32 = 8;
 pub fn costs(question: &Question) -> Experiment {
     let Question { syncs, layouts, .. } = question;
     let named = |syncs: &[Sync], io: Io, layouts: &[Layout]| {
-        let mut task = task(question);
-        task.insert("sync".into(), words(syncs.iter().map(|sync| sync.name())));
-        task.insert("io".into(), io.name().into());
-        task.insert("layout".into(), words(layouts.iter().map(|layout| layout.name())));
+        let task = task(question).sync(syncs.to_vec()).io(io).layout(layouts.to_vec());
         (!syncs.is_empty() && !layouts.is_empty()).then_some(task)
     };
     let only = |syncs: &[Sync], wanted: fn(Sync) -> bool| -> Vec<Sync> {
@@ -48,7 +44,7 @@ pub fn costs(question: &Question) -> Experiment {
         named(&msync, Io::Mmap, allocated),
         named(mapped, Io::Mmap, &[Layout::Written]),
     ];
-    let tasks = tasks.into_iter().flatten().collect();
+    let tasks = tasks.into_iter().flatten().map(Tasks::from).collect();
     let asks = "Which durable way to commit to a file is cheapest here?";
     Experiment { kind: Some(Kind::TuneCosts), ..experiment(question, "costs", asks, 0, tasks) }
 }
@@ -56,13 +52,11 @@ pub fn costs(question: &Question) -> Experiment {
 /// The chosen method with longer batches, and with one record again: trials of one experiment are
 /// comparable.
 pub fn batches(question: &Question, way: Way) -> Experiment {
-    let mut task = of_way(question, way);
-    let batches = BATCHES.iter().map(|batch| Value::Integer((*batch).into()));
-    task.insert("batch".into(), Value::Array(batches.collect()));
+    let task = of_way(question, way).batch(BATCHES);
     let asks = "What do more records a sync save?";
     Experiment {
         kind: Some(Kind::TuneCosts),
-        ..experiment(question, "batches", asks, 1, vec![task])
+        ..experiment(question, "batches", asks, 1, vec![task.into()])
     }
 }
 
@@ -89,9 +83,8 @@ pub fn confirmation(question: &Question, choice: &Choice) -> Option<Experiment> 
         let mut arm = Arm::new(name, &[COMMITTER], set.map(|(baseline, ..)| baseline));
         arm.only.insert(COMMITTER.into(), OneOrMany::One(task));
         arm.set.extend(set.map(|(_, way, batch)| {
-            let mut set = words_of(way);
-            set.insert("batch".into(), Value::Integer(batch.into()));
-            (COMMITTER.to_string(), set)
+            let set = by_way(Commits::default(), way).batch(batch);
+            (COMMITTER.to_string(), set.into())
         }));
         arm
     };
@@ -116,7 +109,7 @@ pub fn confirmation(question: &Question, choice: &Choice) -> Option<Experiment> 
         return None;
     }
     let asks = "What does the policy gain over fdatasync after each record of a growing file?";
-    let tasks = vec![of_way(question, plain), of_way(question, msync)];
+    let tasks = vec![of_way(question, plain).into(), of_way(question, msync).into()];
     let mut experiment = experiment(question, "confirm", asks, 2, tasks);
     experiment.measure.looks = vec![question.trials.unwrap_or(CONFIRMING).max(FEWEST_TRIALS)];
     experiment.kind = Some(Kind::TuneConfirmation);
@@ -124,29 +117,18 @@ pub fn confirmation(question: &Question, choice: &Choice) -> Option<Experiment> 
     Some(experiment)
 }
 
-fn of_way(question: &Question, way: Way) -> Table {
-    let mut task = task(question);
-    task.extend(words_of(way));
-    task
+fn of_way(question: &Question, way: Way) -> Commits {
+    by_way(task(question), way)
 }
 
-fn words_of(way: Way) -> Table {
-    table([
-        ("sync", way.sync.name().into()),
-        ("io", way.io.name().into()),
-        ("layout", way.layout.name().into()),
-    ])
+fn by_way(commits: Commits, way: Way) -> Commits {
+    commits.sync(way.sync).io(way.io).layout(way.layout)
 }
 
-fn task(question: &Question) -> Table {
+fn task(question: &Question) -> Commits {
     let longest = Bytes(2 * question.record.0 * u64::from(BATCHES[BATCHES.len() - 1]));
-    table([
-        ("workload", "commit".into()),
-        // A name is no list, whatever commas it has: see `Question::dir`.
-        ("dir", question.dir.to_string_lossy().into_owned().into()),
-        ("record", question.record.to_string().into()),
-        ("size", question.size.unwrap_or(LOG.max(longest)).to_string().into()),
-    ])
+    let size = question.size.unwrap_or(LOG.max(longest));
+    Commits::default().dir(question.dir.clone()).record(question.record).size(size)
 }
 
 fn experiment(
@@ -154,7 +136,7 @@ fn experiment(
     name: &str,
     asks: &str,
     stage: u64,
-    tasks: Vec<Table>,
+    tasks: Vec<Tasks>,
 ) -> Experiment {
     Experiment {
         seed: question.seed.wrapping_mul(16).wrapping_add(stage),
@@ -166,7 +148,7 @@ fn experiment(
             probe: Span::ms(0),
             ..Measure::default()
         },
-        roles: vec![Role { task: OneOrMany::Many(tasks), ..Role::new(COMMITTER, Table::new()) }],
+        roles: vec![Role::new(COMMITTER, tasks)],
         arms: vec![Arm::new("commit", &[COMMITTER], None)],
         ..Experiment::asking(name, asks, COMMITTER)
     }
