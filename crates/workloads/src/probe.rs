@@ -304,7 +304,7 @@ fn queueing(ask: &str, rate: u32) -> String {
     format!(
         "{WARNING}{ask} answers fewer than the {rate} requests per second that are sent to it, so \
          they queue and response times grow with the length of a window: lower the rate \
-         (--probe-rate, or 'rate' in an experiment file)."
+         (rate= of the probe)."
     )
 }
 
@@ -416,7 +416,7 @@ mod tests {
         let said = turns(1000, Duration::from_millis(10), 4);
         let (report, warning) = said.split_once('\n').expect("a warning follows");
         assert!(report.starts_with("The probe sent "), "{said}");
-        assert!(warning.starts_with(WARNING) && warning.contains("--probe-rate"), "{said}");
+        assert!(warning.starts_with(WARNING) && warning.contains("rate="), "{said}");
         assert!(warning.contains("the 1000 requests per second"), "{said}");
         let said = turns(20, Duration::from_millis(1), 4);
         assert!(!said.contains(WARNING), "{said}");

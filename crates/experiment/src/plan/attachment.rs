@@ -136,7 +136,7 @@ fn check_pauses(
         return Err(format!(
             "role '{name}' is a running process, which can only be paused briefly, and a run of \
              '{}' lasts longer: use another kind of progress (--victim-progress), or query it \
-             (--victim-probe)",
+             (--victim probe:SERVICE)",
             experiment.metric
         ));
     }
@@ -149,7 +149,7 @@ fn check_pauses(
             format!("allow a longer pause (--longest-freeze {})", Freezing::for_window(window));
         let instead = match least.filter(|least| *least > freezing.longest_window()) {
             // So long to hold some answers.
-            Some(_) if is_probe => format!("send more requests (--probe-rate), or {longer}"),
+            Some(_) if is_probe => format!("send more requests (rate= of the probe), or {longer}"),
             Some(_) => longer,
             None => format!("use {} at most, or {longer}", freezing.longest_window()),
         };

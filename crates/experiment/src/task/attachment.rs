@@ -46,12 +46,14 @@ impl Attached {
             "container" => one.container = named(),
             _ => {}
         }
-        one.check().map(|()| one).map_err(|_| {
-            format!(
+        match one.check() {
+            Ok(()) => Ok(one),
+            Err(why) if one.pid == Some(0) => Err(why),
+            Err(_) => Err(format!(
                 "'{text}' does not name a running process: write pid:N, cgroup:PATH, unit:NAME or \
                  container:ID"
-            )
-        })
+            )),
+        }
     }
 
     /// It as one word, such as `pid:12`; empty where nothing is named.
@@ -72,6 +74,18 @@ axes!(Attached: Attachments, "attached" {
     unit: Option<String>,
     container: Option<String>,
 });
+
+impl From<Attached> for Attachments {
+    fn from(attached: Attached) -> Self {
+        let running = Self::default();
+        match attached {
+            Attached { pid: Some(pid), .. } => running.pid(Some(pid)),
+            Attached { cgroup: Some(path), .. } => running.cgroup(Some(path)),
+            Attached { unit: Some(name), .. } => running.unit(Some(name)),
+            Attached { container, .. } => running.container(container),
+        }
+    }
+}
 
 impl Parameters for Attached {
     fn unit(&self) -> &'static str {
@@ -112,12 +126,13 @@ mod tests {
         for text in ["pid:12", "cgroup:/a:b", "unit:nginx.service", "container:4f2a"] {
             assert_eq!(Attached::of_target(text).unwrap().target(), text);
         }
-        for text in ["", "12", "pid:", "pid:0", "pid:-1", "unit:", "group:/x"] {
+        for text in ["", "12", "pid:", "pid:-1", "unit:", "group:/x"] {
             assert!(
                 Attached::of_target(text).unwrap_err().contains("does not name a running process"),
                 "{text}"
             );
         }
+        assert!(Attached::of_target("pid:0").unwrap_err().contains("a number above 0"));
         let two = Attached { pid: Some(1), unit: Some("a".into()), ..Attached::default() };
         assert!(two.check().unwrap_err().contains("exactly one"));
     }

@@ -1,13 +1,15 @@
 //! A task as one writes it on a command line: `chase footprint=4MiB`, `write instruction=clwb,nt`,
 //! or simply a program's command line, perhaps with variables in front as a shell takes them
-//! (`PMEM_NO_CLWB=1 fio ...`).
+//! (`PMEM_NO_CLWB=1 fio ...`). `run:COMMAND` is a program whose runs are timed, `probe:SERVICE`
+//! asks a running service, and `pid:N`, `unit:NAME`, `cgroup:PATH` and `container:ID` are processes
+//! that run already.
 
 use std::fmt;
 
 use toml::{Table, Value};
 
 use super::axes::{Axes, WORKLOAD};
-use super::{Commands, Tasks, WORKLOADS};
+use super::{Attached, Attachments, Commands, Probe, ProgramUnit, Tasks, WORKLOADS};
 use crate::nearest;
 
 /// The tasks that the text stands for. The first word names a built-in
@@ -33,6 +35,11 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tas
             "a task is empty: write a workload such as 'chase footprint=4MiB', or a program".into(),
         );
     };
+    if let Some((kind, rest)) = text.trim().split_once(':')
+        && let Some(tasks) = of_kind(kind, rest)
+    {
+        return tasks;
+    }
     if !WORKLOADS.contains(&first) {
         // A slip in a workload's name would otherwise be looked for as a program.
         let is_setting =
@@ -52,11 +59,36 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tas
     if first == "command" {
         return Err("write the command line of a program without the word 'command'".into());
     }
-    let mut table = Table::from_iter([(WORKLOAD.to_owned(), Value::from(first))]);
+    let table = Table::from_iter([(WORKLOAD.to_owned(), Value::from(first))]);
     let rest = text.trim_start().strip_prefix(first).unwrap_or_default();
-    for word in
-        unquoted_parts(rest, char::is_whitespace)?.into_iter().filter(|word| !word.is_empty())
-    {
+    let words = unquoted_parts(rest, char::is_whitespace)?;
+    parameters(table, &words)
+}
+
+// What a word with a colon in front says of the rest of a text, if it is one of ours.
+fn of_kind(kind: &str, rest: &str) -> Option<Result<Tasks, String>> {
+    Some(match kind {
+        "run" if rest.trim().is_empty() => Err("'run:' names no program: write run:COMMAND".into()),
+        "run" => without_shell(rest).map(|()| program(rest).unit(ProgramUnit::WholeRun).into()),
+        "probe" => unquoted_parts(rest, char::is_whitespace).and_then(|words| {
+            // An address is no list, whatever commas it has.
+            let (ask, others) = words.split_first().expect("a text has a first part");
+            let probe = (WORKLOAD.to_owned(), Value::from(Probe::WORKLOAD));
+            let ask = ("ask".to_owned(), Value::String(without_quotes(ask)));
+            parameters(Table::from_iter([probe, ask]), others)
+        }),
+        kind if Attached::KINDS.contains(&kind) => {
+            let attached = Attached::of_target(&format!("{kind}:{}", rest.trim()));
+            attached.map(|attached| Attachments::from(attached).into())
+        }
+        _ => return None,
+    })
+}
+
+// Adds `key=value` words.
+fn parameters(mut table: Table, words: &[&str]) -> Result<Tasks, String> {
+    let first = table[WORKLOAD].as_str().unwrap_or_default().to_owned();
+    for word in words.iter().filter(|word| !word.is_empty()) {
         let Some((key, value)) = word.split_once('=') else {
             // What came before may have lost its end to a space.
             let quotes = match table.iter().rfind(|(key, _)| *key != "workload") {
@@ -108,6 +140,11 @@ fn unquoted_parts(text: &str, separates: impl Fn(char) -> bool) -> Result<Vec<&s
 
 // What is in quotes is text, whatever it looks like.
 fn quoted_scalar(word: &str) -> Value {
+    let inside = without_quotes(word);
+    if inside == word { scalar(word) } else { Value::String(inside) }
+}
+
+fn without_quotes(word: &str) -> String {
     let (mut quote, mut inside) = (None, String::new());
     for c in word.chars() {
         match quote {
@@ -116,7 +153,7 @@ fn quoted_scalar(word: &str) -> Value {
             _ => inside.push(c),
         }
     }
-    if inside == word { scalar(word) } else { Value::String(inside) }
+    inside
 }
 
 // Whether it could be the name of one: an address with a query has an equals sign, too.
@@ -316,6 +353,39 @@ mod tests {
             parse("sh -c 'exit 1'").unwrap().written()["run"].as_str(),
             Some("sh -c 'exit 1'")
         );
+    }
+
+    #[test]
+    fn a_word_with_a_colon_says_what_the_rest_is() {
+        let said = |text: &str| parse(text).unwrap().written().to_string();
+        for (text, written) in [
+            (
+                "run:./sort 'a b'",
+                "workload = \"command\"\nrun = \"./sort 'a b'\"\nunit = \"whole-run\"\n",
+            ),
+            ("probe:http://h/?a=1,2", "workload = \"probe\"\nask = \"http://h/?a=1,2\"\n"),
+            (
+                "probe:tcp://h:1 rate=5 of=unit:x",
+                "workload = \"probe\"\nask = \"tcp://h:1\"\nrate = 5\nof = \"unit:x\"\n",
+            ),
+            ("probe:'exec:cat -u'", "workload = \"probe\"\nask = \"exec:cat -u\"\n"),
+            ("pid:12", "workload = \"attached\"\npid = 12\n"),
+            ("cgroup:/a:b", "workload = \"attached\"\ncgroup = \"/a:b\"\n"),
+            ("unit:x.service", "workload = \"attached\"\nunit = \"x.service\"\n"),
+            ("container:4f2a", "workload = \"attached\"\ncontainer = \"4f2a\"\n"),
+        ] {
+            assert_eq!(said(text), written, "{text}");
+        }
+        for (text, part) in [
+            ("run:", "names no program"),
+            ("run:a > b", "needs a shell"),
+            ("pid:x", "does not name a running process"),
+            ("unit:", "does not name a running process"),
+            ("probe:exec:cat -u", "'-u' is not key=value"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 
     #[test]

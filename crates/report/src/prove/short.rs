@@ -211,7 +211,7 @@ fn not_possible(proof: &Proof) -> Option<String> {
 
 // Of the flags that a reason names those that make a lever possible, not only stronger.
 fn flag(why: &str) -> Option<&'static str> {
-    ["--other-dir", "--system", "--victim-pid"].into_iter().find(|flag| why.contains(flag))
+    ["--other-dir", "--system", "of=pid:N"].into_iter().find(|flag| why.contains(flag))
 }
 
 // Of a described machine nothing is changed, and it has no other folder.

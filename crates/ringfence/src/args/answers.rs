@@ -14,15 +14,17 @@ use crate::failure::Exit;
 #[command(after_help = "\
 A TASK is a built-in workload or a program's command line, in quotes:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
-  ringfence prove --victim-run './sort input' --aggressor ./backup --budget 2%")]
+  ringfence prove --victim 'run:./sort input' --aggressor ./backup --budget 2%")]
 #[command(override_usage = "ringfence prove --victim TASK --aggressor TASK [OPTION]...")]
 #[command(after_long_help = Exit::table_and("\
 A TASK is a program's command line or a built-in workload: chase footprint=4MiB, write \
-instruction=clwb, ring, stream, mcf, alu. A victim that is a program must show its progress.
+instruction=clwb, ring, stream, mcf, alu. A victim that is a program must show its progress. \
+run:COMMAND is a command that exits: its runs are timed. probe:SERVICE asks a running service. \
+pid:N, unit:NAME, cgroup:PATH and container:ID are running processes.
 
 Examples:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
-  ringfence prove --victim-run './sort input' --aggressor ./backup --budget 2%
+  ringfence prove --victim 'run:./sort input' --aggressor ./backup --budget 2%
   ringfence prove --victim ./bench --victim-progress lines --aggressor ./noise
   ringfence prove --victim commit --aggressor dirty --budget 'p99<5ms'"))]
 pub struct Prove {
@@ -33,10 +35,9 @@ pub struct Prove {
         required_unless_present_any = ["victim_run", "victim_probe", "client", "resume"]
     )]
     pub victim: Option<String>,
-    /// Or a command that exits: its runs are timed
-    ///
-    /// The command must do a fixed amount of work; each run is timed from start to end.
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["victim", "victim_probe"])]
+    /// --victim run:COMMAND
+    #[arg(long, value_name = "COMMAND", hide = true)]
+    #[arg(conflicts_with_all = ["victim", "victim_probe"])]
     pub victim_run: Option<String>,
     /// The task to run beside it
     #[arg(
@@ -141,7 +142,7 @@ pub struct Prove {
     #[arg(long, help_heading = "Levers", hide_short_help = true)]
     pub system: bool,
     /// At most this many trials (starts of the victim) in the first stage, and in the last
-    /// [default: as many as fit into --time; 24 with --victim-run, 48 with --machine]
+    /// [default: as many as fit into --time; 24 with run:COMMAND, 48 with --machine]
     #[arg(
         long,
         alias = "lives",
@@ -150,7 +151,7 @@ pub struct Prove {
         hide_short_help = true
     )]
     pub trials: Option<u32>,
-    /// Rounds in each trial [default: 2; 1 with --victim-run, and with files]
+    /// Rounds in each trial [default: 2; 1 with run:COMMAND, and with files]
     #[arg(
         long,
         alias = "blocks",
@@ -201,7 +202,7 @@ pub struct Prove {
     /// Time for all stages together [default: 60s]
     ///
     /// Measuring ends earlier once the question is settled, and later by one trial at most. There
-    /// is no default with --trials, --victim-run, --client and --machine: these take the time of
+    /// is no default with --trials, run:COMMAND, --client and --machine: these take the time of
     /// their trials.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub time: Option<String>,

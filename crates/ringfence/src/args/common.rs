@@ -147,7 +147,7 @@ pub struct Metric {
     #[arg(help = "Compare mean, p50, p90, p99 or p99.9 [default: mean]")]
     #[arg(long_help = format!(
         "What is compared: {} [default: mean]\n\nThe mean time of a unit of work, or a quantile of \
-         the latencies of single units. Latencies are counted for responses to --victim-probe, for \
+         the latencies of single units. Latencies are counted for responses to probe:SERVICE, for \
          commit, read and 'chase histogram=true', and for a program that reports latencies. A \
          quantile needs many: p99 needs 1000 on each side, p99.9 needs 10000, and more if slow \
          ones come in bursts. With fewer, it is refused, and the number of trials that would be \

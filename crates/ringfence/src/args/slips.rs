@@ -8,8 +8,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 use ringfence_experiment::nearest::nearest;
 use ringfence_experiment::shell;
-use ringfence_experiment::task::Instruction;
 use ringfence_experiment::task::WORKLOADS;
+use ringfence_experiment::task::{Attached, Instruction};
 
 /// The sentence for what clap refuses.
 pub fn sentence(command: &Command, words: &[OsString], error: &Error) -> String {
@@ -70,9 +70,6 @@ const OTHER_NAMES: [(&str, &str); 9] = [
     ("duration", "time"),
     ("runtime", "time"),
 ];
-
-const RUNNING_AGGRESSORS: [&str; 4] =
-    ["--aggressor-pid", "--aggressor-cgroup", "--aggressor-unit", "--aggressor-container"];
 
 impl<'a> Asked<'a> {
     fn of(top: &'a Command, words: &[OsString]) -> Self {
@@ -279,46 +276,31 @@ impl<'a> Asked<'a> {
         Some(format!("{flag} {}", shell::quote(&self.up_to_a_flag(first).join(" "))))
     }
 
-    // Flags of a service that is asked go with the one that names it.
-    fn of_a_service(&self) -> Option<&str> {
-        const FLAGS: [&str; 6] = [
-            "--probe-send",
-            "--probe-rate",
-            "--victim-pid",
-            "--victim-cgroup",
-            "--victim-unit",
-            "--victim-container",
-        ];
-        self.flag_typed(&FLAGS)
-    }
-
-    // The first of these flags that was typed.
-    fn flag_typed(&self, flags: &[&str]) -> Option<&str> {
-        let mut typed = self.words.iter().map(|word| word.split('=').next().unwrap_or(word));
-        typed.find(|word| flags.contains(word))
+    // Whether a process that runs already is named, by a task or by a flag of its own.
+    fn names_what_runs(&self) -> bool {
+        Attached::KINDS.iter().any(|kind| {
+            let (word, flag) = (format!("{kind}:"), format!("-{kind}"));
+            self.words.iter().any(|typed| {
+                let name = typed.split('=').next().unwrap_or(typed);
+                typed.contains(&word) || (name.starts_with("--") && name.ends_with(&flag))
+            })
+        })
     }
 
     fn missing(&self, missing: &[String]) -> String {
         let Self { verb, typed, .. } = self;
         let needs = |flag: &str| missing.iter().any(|shown| plain(shown) == flag);
-        if let Some(flag) = self.of_a_service().filter(|_| needs("--victim-probe")) {
-            return format!(
-                "{flag} needs --victim-probe, the service to query; for example: {typed} \
-                 --victim-probe redis://localhost {flag} ..."
-            );
-        }
-        if needs("--aggressor") && self.words.iter().any(|word| word.starts_with("--victim-probe"))
-        {
+        let asks = |word: &String| word.starts_with("--victim-probe") || word.contains("probe:");
+        if needs("--aggressor") && self.words.iter().any(asks) {
             return format!(
                 "'{typed}' needs --aggressor, the task to run next to it, or a running process: \
-                 --aggressor-pid PID"
+                 --aggressor pid:N"
             );
         }
-        let running = self.flag_typed(&RUNNING_AGGRESSORS).filter(|_| needs("--victim"));
-        if let Some(flag) = running {
+        if needs("--victim") && self.names_what_runs() {
             return format!(
                 "'{typed}' needs --victim, the task that must not be slowed down, or a service to \
-                 query; for example: {typed} --victim-probe redis://localhost {flag} ..."
+                 query; for example: {typed} --victim probe:redis://localhost --aggressor pid:N"
             );
         }
         let names: Vec<String> = missing.iter().map(|shown| plain(shown)).collect();

@@ -32,9 +32,21 @@ const TOPICS: [Topic; 6] = [
         heading: "Services",
         about: "Services and other running processes as victims and aggressors",
         notes: "\
+--victim probe:SERVICE asks a running service and times its responses: http://HOST:PORT/PATH, \
+redis://HOST:PORT, postgres://HOST/DATABASE (through psql), tcp://HOST:PORT and unix:PATH with \
+send= and the bytes to send, such as send='PING\\r\\n', or exec:COMMAND, a program that answers \
+lines with lines. Requests are sent at a fixed rate (rate=1000), whether or not the last one was \
+answered; a response time counts from the moment at which its request was due. of=pid:N, \
+of=unit:NAME, of=cgroup:PATH or of=container:ID names the process that responds. It is never \
+paused, moved or sent a signal.
+
+--aggressor pid:N, unit:NAME, cgroup:PATH or container:ID is a running process and all that it \
+started. It is paused for windows of a tenth of a second, for a fifth of its time at most, and \
+resumed whatever happens.
+
 Examples:
-  ringfence VERB --victim-probe redis://localhost --aggressor-unit backup
-  ringfence VERB --victim-probe exec:./ask --aggressor ./noise --metric p99",
+  ringfence VERB --victim probe:redis://localhost --aggressor unit:backup
+  ringfence VERB --victim probe:exec:./ask --aggressor ./noise --metric p99",
     },
     Topic {
         name: "programs",
@@ -43,7 +55,7 @@ Examples:
         notes: "\
 Where the kernel counts instructions, any program will do. Elsewhere, have the program print a \
 line for each unit of work (--victim-progress lines) or the latency of each operation (latencies), \
-or count in a file (counter). Or name a command that exits: its runs are timed (--victim-run), or \
+or count in a file (counter). Or name a command that exits: its runs are timed (run:COMMAND), or \
 it prints a figure (--victim-metric).
 
 A victim that is a program is first paused for half of the time. If that does not slow it down \
@@ -52,7 +64,7 @@ verdict either if the aggressor does almost nothing.
 
 Examples:
   ringfence prove --victim ./bench --victim-progress lines --aggressor ./noise
-  ringfence prove --victim-run './sort input' --aggressor ./backup",
+  ringfence prove --victim 'run:./sort input' --aggressor ./backup",
     },
     Topic {
         name: "levers",

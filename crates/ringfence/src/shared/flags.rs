@@ -60,7 +60,7 @@ pub fn task(
     for (key, given, otherwise) in parameters {
         if let Some(value) = given.as_deref().or(*otherwise) {
             let set = tasks.set(key, &text::list(value));
-            set.map_err(|error| of_a_flag(&tasks, &error, |named| named == *key))?;
+            set.map_err(|error| of_a_flag(&error, |named| named == *key))?;
         }
     }
     Ok(tasks)
@@ -74,8 +74,7 @@ pub fn role(
     cpus: Option<&str>,
 ) -> Result<Role, Failure> {
     let checked = tasks.each();
-    checked
-        .map_err(|error| of_a_flag(&tasks, &error, |named| tasks.written().contains_key(named)))?;
+    checked.map_err(|error| of_a_flag(&error, |named| tasks.written().contains_key(named)))?;
     let mut role = Role::new(name, tasks);
     set_some(&mut role.cpus, "cpus", cpus)?;
     if let Some(threads) = threads {
@@ -88,10 +87,7 @@ pub fn role(
 /// The tasks that a flag names. A sentence about one that cannot be used begins with the flag.
 pub fn parse_task(flag: &str, text: &str) -> Result<Tasks, Failure> {
     let tasks = available::parse_task(text).and_then(|tasks| tasks.each().map(|_| tasks));
-    tasks.map_err(|error| {
-        let first = text.split_whitespace().next().unwrap_or_default();
-        Failure::Usage(format!("--{flag}: {}", without_workload(first, &error)))
-    })
+    tasks.map_err(|error| Failure::Usage(format!("--{flag}: {}", without_workload(&error))))
 }
 
 /// The one task that a flag names.
@@ -99,13 +95,14 @@ pub fn one_task(flag: &str, tasks: Tasks) -> Result<OneTask, Failure> {
     OneTask::try_from(tasks).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
 }
 
-fn without_workload<'a>(workload: &str, error: &'a str) -> &'a str {
-    error.strip_prefix(&format!("workload {workload}: ")).unwrap_or(error)
+fn without_workload(error: &str) -> &str {
+    let rest = error.strip_prefix("workload ").and_then(|rest| rest.split_once(": "));
+    rest.map_or(error, |(_, rest)| rest)
 }
 
 // What is wrong with a task that flags describe, beginning with the flag: `--record 4k: ...`.
-fn of_a_flag(tasks: &Tasks, error: &str, is_flag: impl Fn(&str) -> bool) -> Failure {
-    let error = without_workload(tasks.workload(), error);
+fn of_a_flag(error: &str, is_flag: impl Fn(&str) -> bool) -> Failure {
+    let error = without_workload(error);
     Failure::Usage(match error.split_once(" = ") {
         Some((key, rest)) if is_flag(key) => format!("--{} {rest}", key.replace('_', "-")),
         _ => error.into(),

@@ -26,7 +26,7 @@ fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
 
 /// A task of a flag, which may show its progress in one way or another.
 pub fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Tasks, Failure> {
-    refuse_not_executable(flag, text)?;
+    refuse_not_executable(flag, text.trim_start().trim_start_matches(RUN))?;
     let tasks = flags::parse_task(flag, text)?;
     match (progress, tasks) {
         (None, tasks) => Ok(tasks),
@@ -38,9 +38,28 @@ pub fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Tasks,
     }
 }
 
+// What stands in front of a command whose runs are timed.
+const RUN: &str = "run:";
+
+/// Whether the runs of a task are timed.
+pub fn is_timed(text: &str) -> bool {
+    text.trim_start().starts_with(RUN)
+}
+
+/// The task of a victim: one of those above, or a command whose runs are timed, or print a figure.
+pub fn victim(text: &str, shown: &Shown) -> Result<Tasks, Failure> {
+    match (is_timed(text), task("victim", text, shown.victim_progress)?) {
+        (true, Tasks::Command(program)) => Ok(with_figure(program, shown)?.into()),
+        (_, tasks) => Ok(tasks),
+    }
+}
+
 /// A command whose runs are timed, or print a figure.
 pub fn whole_run(flag: &str, command: &str, shown: &Shown) -> Result<Commands, Failure> {
-    let program = program(flag, command)?.unit(ProgramUnit::WholeRun);
+    with_figure(program(flag, command)?.unit(ProgramUnit::WholeRun), shown)
+}
+
+fn with_figure(program: Commands, shown: &Shown) -> Result<Commands, Failure> {
     let Some(pattern) = &shown.victim_metric else { return Ok(program) };
     let better = shown.better.clone().unwrap_or("lower".into());
     let figure = Figure::parse(pattern, &better);
@@ -78,10 +97,10 @@ pub fn check(shown: &Shown, timed: bool, client: bool) -> Result<(), Failure> {
         (Some(Progress::CpuTime), _) => refused(
             "--victim-progress cpu-time says how long the victim ran and not how fast, so it would \
              not show a slowdown; use lines, counter, runs or instructions, or time its runs with \
-             --victim-run",
+             --victim run:COMMAND",
         ),
         (Some(_), _) if timed => refused(
-            "--victim-progress cannot be used with --victim-run, whose runs are timed: leave one \
+            "--victim-progress cannot be used with run:COMMAND, whose runs are timed: leave one \
              out",
         ),
         (Some(_), Some(_)) => refused(
@@ -89,8 +108,8 @@ pub fn check(shown: &Shown, timed: bool, client: bool) -> Result<(), Failure> {
              meaning: leave one out",
         ),
         (None, Some(_)) if !timed && !client => refused(
-            "--victim-metric is a figure that a run prints: name the command by --victim-run, or \
-             by --client with its --server",
+            "--victim-metric is a figure that a run prints: name the command by --victim \
+             run:COMMAND, or by --client with its --server",
         ),
         _ => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! Converts flags for running processes into tasks.
 
-use ringfence_experiment::task::{Attached, Attachments, Probes, Tasks};
+use ringfence_experiment::task::{Attached, Attachments, Probes, Task, Tasks};
 use ringfence_experiment::{FreezeBy, Freezing, Measure};
 use ringfence_openloop::Target;
 
@@ -8,66 +8,78 @@ use super::flags::{parsed, set};
 use crate::args::Services;
 use crate::failure::Failure;
 
-/// The probe that is the victim, if `--victim-probe` was given.
-pub fn victim(flags: &Services) -> Result<Option<Tasks>, Failure> {
-    let Some(ask) = &flags.victim_probe else { return Ok(None) };
-    let target: Target = parsed("victim-probe", ask)?;
-    if target.needs_question() && flags.probe_send.as_deref().unwrap_or_default().is_empty() {
-        return Err(Failure::Usage(nothing_to_send(&target)));
+/// The probe that `--victim-probe` names.
+pub fn victim(flags: &Services) -> Option<Tasks> {
+    Some(Probes::default().ask(flags.victim_probe.clone()?).into())
+}
+
+/// The victim with what flags say of a probe; a probe asks something.
+pub fn asked(victim: Tasks, flags: &Services) -> Result<Tasks, Failure> {
+    let service = Attached {
+        pid: flags.victim_pid,
+        cgroup: flags.victim_cgroup.clone(),
+        unit: flags.victim_unit.clone(),
+        container: flags.victim_container.clone(),
     }
-    let mut probe = Probes::default().ask(ask.clone());
+    .target();
+    let Tasks::Probe(mut probe) = victim else {
+        let given = [
+            ("probe-send", flags.probe_send.is_some()),
+            ("probe-rate", flags.probe_rate.is_some()),
+            ("victim-pid", flags.victim_pid.is_some()),
+            ("victim-cgroup", flags.victim_cgroup.is_some()),
+            ("victim-unit", flags.victim_unit.is_some()),
+            ("victim-container", flags.victim_container.is_some()),
+        ];
+        return match given.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(Failure::Usage(format!(
+                "--{flag} needs a service to query as the victim, such as --victim \
+                 probe:redis://localhost"
+            ))),
+            None => Ok(victim),
+        };
+    };
     if let Some(bytes) = &flags.probe_send {
         probe = probe.send(bytes.clone());
     }
     if let Some(rate) = flags.probe_rate {
         probe = probe.rate(rate);
     }
-    let service = Attached {
-        pid: flags.victim_pid,
-        cgroup: flags.victim_cgroup.clone(),
-        unit: flags.victim_unit.clone(),
-        container: flags.victim_container.clone(),
-    };
-    let named = service.target();
-    Ok(Some(if named.is_empty() { probe } else { probe.of(Some(named)) }.into()))
+    if !service.is_empty() {
+        probe = probe.of(Some(service));
+    }
+    let tasks = Tasks::Probe(probe);
+    for (task, _) in tasks.each().map_err(|why| Failure::Usage(format!("--victim: {why}")))? {
+        let Task::Probe(probe) = task else { continue };
+        let target: Target = parsed("victim", &probe.ask)?;
+        if target.needs_question() && probe.send.is_empty() {
+            return Err(Failure::Usage(nothing_to_send(&target)));
+        }
+    }
+    Ok(tasks)
 }
 
 fn nothing_to_send(target: &Target) -> String {
+    let needs = format!("--victim probe:{target} needs something to send");
     match (target, target.usual_question()) {
         (Target::Tcp { host, port: port @ 6379 }, Some(question)) => {
             let redis = Target::Redis { host: host.clone(), port: *port };
-            format!(
-                "--victim-probe {target} needs something to send: write {redis}, or add \
-                 --probe-send '{question}'"
-            )
+            format!("{needs}: write probe:{redis}, or add send='{question}'")
         }
-        (_, Some(question)) => {
-            format!(
-                "--victim-probe {target} needs something to send: add --probe-send '{question}'"
-            )
-        }
-        _ => format!(
-            "--victim-probe {target} needs something to send: add --probe-send with the bytes of a \
-             question, such as \
-             --probe-send 'PING\\r\\n'"
-        ),
+        (_, Some(question)) => format!("{needs}: add send='{question}'"),
+        _ => format!("{needs}: add send= with the bytes of a question, such as send='PING\\r\\n'"),
     }
 }
 
-/// The running process that is the aggressor, where one is named.
+/// The running process that a flag of its own names as the aggressor.
 pub fn aggressor(flags: &Services) -> Option<Tasks> {
-    let running = Attachments::default();
-    Some(if flags.aggressor_pid.is_some() {
-        running.pid(flags.aggressor_pid).into()
-    } else if flags.aggressor_cgroup.is_some() {
-        running.cgroup(flags.aggressor_cgroup.clone()).into()
-    } else if flags.aggressor_unit.is_some() {
-        running.unit(flags.aggressor_unit.clone()).into()
-    } else if flags.aggressor_container.is_some() {
-        running.container(flags.aggressor_container.clone()).into()
-    } else {
-        return None;
-    })
+    let attached = Attached {
+        pid: flags.aggressor_pid,
+        cgroup: flags.aggressor_cgroup.clone(),
+        unit: flags.aggressor_unit.clone(),
+        container: flags.aggressor_container.clone(),
+    };
+    (attached != Attached::default()).then(|| Attachments::from(attached).into())
 }
 
 /// A refusal of a task, beginning with the flag that names it; `given` are the roles that have a
@@ -75,21 +87,22 @@ pub fn aggressor(flags: &Services) -> Option<Tasks> {
 pub fn beginning_with_its_flag(failure: Failure, given: &[&str]) -> Failure {
     let Failure::Usage(why) = failure else { return failure };
     let is_of = |role: &&str| why.strip_prefix(*role).is_some_and(|rest| rest.starts_with(": "));
-    if given.iter().any(is_of) {
-        return Failure::Usage(format!("--{why}"));
-    }
-    let of_kind = |kind: &str| {
-        let rest = why.strip_prefix("aggressor: ")?.strip_prefix(kind)?.strip_prefix(':')?;
-        Some(format!("--aggressor-{kind} {rest}"))
+    // It names a running process by its own word: `aggressor: pid:1 is refused`.
+    let names_one = |kind: &str| {
+        let rest = why.strip_prefix("aggressor: ")?;
+        rest.strip_prefix(kind)?.starts_with(':').then(|| format!("--aggressor {rest}"))
     };
-    let of_a_flag = Attached::KINDS.into_iter().find_map(of_kind);
-    Failure::Usage(of_a_flag.unwrap_or(why))
+    if let Some(why) = Attached::KINDS.into_iter().find_map(names_one) {
+        return Failure::Usage(why);
+    }
+    Failure::Usage(if given.iter().any(is_of) { format!("--{why}") } else { why })
 }
 
 /// The limits for pausing, and windows that fit into them unless one was asked for.
 pub fn set_freezing(
     measure: &mut Measure,
     flags: &Services,
+    aggressors: &[Tasks],
     window: Option<&str>,
 ) -> Result<(), Failure> {
     let mut freezing = Freezing::default();
@@ -97,13 +110,12 @@ pub fn set_freezing(
     set(&mut freezing.share, "frozen-share", flags.frozen_share.as_deref())?;
     freezing.by =
         flags.freeze.as_deref().map(|word| parsed::<FreezeBy>("freeze", word)).transpose()?;
-    let named = aggressor(flags).is_some();
+    let named = aggressors.iter().any(|tasks| matches!(tasks, Tasks::Attached(_)));
     if freezing != Freezing::default() {
         if !named {
             return Err(Failure::Usage(
                 "--longest-freeze, --frozen-share and --freeze apply to a running process as \
-                 aggressor: name it with --aggressor-pid, --aggressor-cgroup, --aggressor-unit or \
-                 --aggressor-container"
+                 aggressor: name it with --aggressor pid:N, unit:NAME, cgroup:PATH or container:ID"
                     .into(),
             ));
         }

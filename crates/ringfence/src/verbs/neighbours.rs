@@ -16,14 +16,14 @@ pub fn run(args: &Neighbours) -> Result<(), Failure> {
 }
 
 pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
-    program::check(&args.shown, false, args.client.client.is_some())?;
-    let victim =
-        match (services::victim(&args.services)?, program::client(&args.client, &args.shown)?) {
-            (Some(probe), _) => probe,
-            (None, Some(client)) => client,
-            (None, None) => program::task("victim", &args.victim, args.shown.victim_progress)?,
-        };
-    let victim = program::with_log_unit(victim, &args.shown)?;
+    program::check(&args.shown, program::is_timed(&args.victim), args.client.client.is_some())?;
+    let client = program::client(&args.client, &args.shown)?;
+    let victim = match (services::victim(&args.services), client) {
+        (Some(probe), _) => probe,
+        (None, Some(client)) => client,
+        (None, None) => program::victim(&args.victim, &args.shown)?,
+    };
+    let victim = program::with_log_unit(services::asked(victim, &args.services)?, &args.shown)?;
     let default = ["write instruction=clflush,clflushopt,clwb,nt,none size=256MiB", "alu", "idle"];
     let texts: Vec<&str> = if args.aggressor.is_empty() {
         default.to_vec()
@@ -48,7 +48,8 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
         Tasks::Command(program) if program.has_unit() => measure.window = Span::ms(100),
         _ => {}
     }
-    services::set_freezing(&mut measure, &args.services, args.measuring.window.as_deref())?;
+    let window = args.measuring.window.as_deref();
+    services::set_freezing(&mut measure, &args.services, &aggressors, window)?;
     if let Some(text) = &args.episode {
         let mut episode = Episode::default();
         flags::set(&mut episode, "episode", Some(text.as_str()).filter(|text| !text.is_empty()))?;

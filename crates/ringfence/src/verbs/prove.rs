@@ -162,15 +162,17 @@ fn measure(
 
 fn question(args: &Prove) -> Result<Question, Failure> {
     check_counts("aggressors", "aggressor", &[args.aggressors])?;
-    program::check(&args.shown, args.victim_run.is_some(), args.client.client.is_some())?;
+    let timed = args.victim_run.is_some() || args.victim.as_deref().is_some_and(program::is_timed);
+    program::check(&args.shown, timed, args.client.client.is_some())?;
     let client = program::client(&args.client, &args.shown)?;
-    let victim = match (services::victim(&args.services)?, client, &args.victim, &args.victim_run) {
+    let victim = match (services::victim(&args.services), client, &args.victim, &args.victim_run) {
         (Some(probe), ..) => probe,
         (_, Some(client), ..) => client,
         (_, _, _, Some(command)) => program::whole_run("victim-run", command, &args.shown)?.into(),
-        (_, _, Some(text), None) => program::task("victim", text, args.shown.victim_progress)?,
+        (_, _, Some(text), None) => program::victim(text, &args.shown)?,
         (_, _, None, None) => unreachable!("required by the parser"),
     };
+    let victim = services::asked(victim, &args.services)?;
     let mut victim = program::with_log_unit(victim, &args.shown)?;
     let mut aggressor = match services::aggressor(&args.services) {
         Some(attached) => attached,
@@ -197,7 +199,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     let whole =
         matches!(&victim, Tasks::Command(program) if program.unit_is(ProgramUnit::WholeRun));
     let (victim, aggressor) = (one_task("victim", victim)?, one_task("aggressor", aggressor)?);
-    let mut measure = measuring(args, programs, whole)?;
+    let mut measure = measuring(args, aggressor.tasks(), programs, whole)?;
     let (mut victim_cpus, mut aggressor_cpus, mut time) = (None, None, None);
     set_some(&mut victim_cpus, "victim-cpu", args.victim_cpu.as_deref())?;
     set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
@@ -231,13 +233,19 @@ fn question(args: &Prove) -> Result<Question, Failure> {
 }
 
 // How it is measured; the quantity may follow from the budget.
-fn measuring(args: &Prove, programs: bool, whole: bool) -> Result<Measure, Failure> {
+fn measuring(
+    args: &Prove,
+    aggressor: &Tasks,
+    programs: bool,
+    whole: bool,
+) -> Result<Measure, Failure> {
     let mut measure = Measure {
         window: Span::ms(if programs { 100 } else { 50 }),
         rounds: args.rounds.unwrap_or(if whole { 1 } else { 2 }),
         ..Measure::default()
     };
-    services::set_freezing(&mut measure, &args.services, args.window.as_deref())?;
+    let aggressors = std::slice::from_ref(aggressor);
+    services::set_freezing(&mut measure, &args.services, aggressors, args.window.as_deref())?;
     set(&mut measure.window, "window", args.window.as_deref())?;
     set(&mut measure.settle, "settle", args.settle.as_deref())?;
     set(&mut measure.isolation_settle, "isolation-settle", args.isolation_settle.as_deref())?;

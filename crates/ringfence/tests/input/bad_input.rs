@@ -286,7 +286,7 @@ fn a_victim_that_shows_no_progress_is_sent_to_flags() {
     if ringfence_engine::program::instructions_are_counted() {
         return skip("the kernel counts instructions here, by which any program shows progress");
     }
-    refused_in_a_line(&folder, &arguments, "--victim-progress counter or --victim-run");
+    refused_in_a_line(&folder, &arguments, "--victim-progress counter or --victim run:COMMAND");
     refused_in_a_line(
         &folder,
         &["prove", "--victim", program, "--aggressor", "alu"],
@@ -349,7 +349,7 @@ const OF_THE_PARSER: &[(&[&str], &str)] = &[
     ),
     (
         &["prove", "--aggressor-pid", "1"],
-        "for example: ringfence prove --victim-probe redis://localhost --aggressor-pid ...",
+        "for example: ringfence prove --victim probe:redis://localhost --aggressor pid:N",
     ),
     (&["pair", "--experiments", "3"], "'ringfence aa' has it"),
     (&["neighbours", "--cpus", "1"], "set by --victim-cpu and --aggressor-cpus"),
@@ -365,13 +365,23 @@ const OF_THE_PARSER: &[(&[&str], &str)] = &[
     ),
     (&["prove", "--victim", "alu"], "needs --aggressor, the task to run beside it"),
     (
-        &["prove", "--victim-pid", "1", "--aggressor", "alu"],
-        "--victim-pid needs --victim-probe, the service to query",
+        &["prove", "--victim", "alu", "--victim-pid", "1", "--aggressor", "alu"],
+        "--victim-pid needs a service to query as the victim",
     ),
-    (&["prove", "--victim-probe", "http://localhost"], "--aggressor-pid PID"),
+    (&["prove", "--victim", "probe:http://localhost"], "--aggressor pid:N"),
+    (&["prove", "--aggressor", "pid:1"], "--victim probe:redis://localhost --aggressor pid:N"),
+    (&["prove", "--victim", "run:", "--aggressor", "alu"], "--victim: 'run:' names no program"),
+    (
+        &["prove", "--victim", "alu", "--aggressor", "pid:nginx"],
+        "--aggressor: 'pid:nginx' does not name a running process",
+    ),
+    (
+        &["prove", "--victim", "run:sort", "--victim-progress", "lines", "--aggressor", "alu"],
+        "--victim-progress cannot be used with run:COMMAND",
+    ),
     (
         &["prove", "--victim", "alu", "--aggressor-pid", "nginx"],
-        "'nginx' cannot be used: a process ID is a number; for a service: --aggressor-unit nginx",
+        "'nginx' cannot be used: a process ID is a number; for a service: --aggressor unit:nginx",
     ),
     (&["prove", "clwb"], "name tasks by flags, as in --aggressor 'write instruction=clwb'"),
     (&["prove", "mcf", "write"], "name tasks by flags, as in --victim mcf"),

@@ -146,7 +146,7 @@ fn completions_name_every_verb_and_flag() {
         for verb in verbs() {
             assert!(script.ok().contains(&verb), "{shell}: {verb}");
         }
-        for flag in ["victim-run", "isolation-settle", "present"] {
+        for flag in ["victim-metric", "isolation-settle", "present"] {
             assert!(script.stdout.contains(flag), "{shell}: {flag}");
         }
     }
@@ -183,7 +183,7 @@ fn bash_completes_verbs_flags_and_values() {
     for (words, offered) in [
         (&["ringfence", "nei"][..], "neighbours"),
         (&["ringfence", "re"], "resctrl restore run report reproduce"),
-        (&["ringfence", "prove", "--victim-r"], "--victim-run"),
+        (&["ringfence", "prove", "--victim-m"], "--victim-metric"),
         (&["ringfence", "lock", "mis"], "misses"),
         (&["ringfence", "neighbours", "--placement", "re"], "remote"),
         (&["ringfence", "write", "--instruction", "clflush"], "clflush clflushopt"),

@@ -187,7 +187,7 @@ fn flags_that_make_no_sense_are_refused() {
         ),
         (&whole, &["--victim-metric=(.*)", "--better=more"], "--better: 'more' is not"),
         (&whole, &["--better=higher"], "--victim-metric"),
-        (&program, &["--victim-metric=(.*)"], "--victim-run"),
+        (&program, &["--victim-metric=(.*)"], "--victim run:COMMAND"),
         (&program, &["--victim-progress=latency"], "'latency' is not"),
         (&program, &["--victim-progress=lines", "--metric=p99"], "--victim-progress latencies"),
         (

@@ -454,8 +454,11 @@ fn a_victim_without_progress_is_refused_before_anything_is_measured() {
         return skip("a victim and an aggressor need two CPUs");
     }
     let sleeps = ["--victim=sleep 100", "--victim-progress=lines", "--aggressor=alu"];
-    let (folder, output) =
-        ends_with(&sleeps, 2, &["the victim 'sleep 100' showed no progress", "--victim-run"]);
+    let (folder, output) = ends_with(
+        &sleeps,
+        2,
+        &["the victim 'sleep 100' showed no progress", "--victim run:COMMAND"],
+    );
     assert!(
         !output.stderr.contains("baseline") && folder.entries().is_empty(),
         "{}",

@@ -30,17 +30,9 @@ fn serves_when_a_test_asks_for_it() {
 const SHORT: [&str; 8] =
     ["--probe-rate", "500", "--trials", "2", "--rounds", "2", "--probe", "0ms"];
 
-fn asking<'a>(address: &'a str, pid: &'a str) -> Vec<&'a str> {
-    vec![
-        "neighbours",
-        "-v",
-        "--victim-probe",
-        address,
-        "--probe-send",
-        "PING\\r\\n",
-        "--victim-pid",
-        pid,
-    ]
+fn asking(address: &str, pid: &str) -> [&'static str; 4] {
+    let victim = format!("probe:{address} send='PING\\r\\n' of=pid:{pid}");
+    ["neighbours", "-v", "--victim", victim.leak()]
 }
 
 // A run and its number. It must have gone well.

@@ -41,7 +41,7 @@ fn what_the_system_depends_on_is_refused_with_a_reason() {
         .unwrap();
     let own = std::process::id().to_string();
     let mut all = vec![
-        ("1".to_owned(), "ringfence: --aggressor-pid 1 is refused: process 1 ("),
+        ("1".to_owned(), "ringfence: --aggressor pid:1 is refused: process 1 ("),
         ("1".to_owned(), "which everything depends on; name the process of one service"),
         // It runs below this one, and so do those of other tests.
         (own, "is refused: process"),
@@ -62,8 +62,9 @@ fn what_the_system_depends_on_is_refused_with_a_reason() {
     }
     for verb in ["neighbours", "prove"] {
         for (pid, part) in &all {
-            let probe = ["--victim-probe", &address, "--probe-send", "PING\\r\\n"];
-            let output = ringfence(&[&[verb][..], &probe, &["--aggressor-pid", pid]].concat());
+            let victim = format!("probe:{address} send='PING\\r\\n'");
+            let aggressor = format!("pid:{pid}");
+            let output = ringfence(&[verb, "--victim", &victim, "--aggressor", &aggressor]);
             assert_refused(&output, part);
         }
     }
@@ -89,7 +90,8 @@ fn limits_and_ways_that_do_not_fit_are_refused() {
         (&["--freeze", "hard"], "use group, signals or ptrace"),
         (
             &["--probe-rate", "50"],
-            "send more requests (--probe-rate), or allow a longer pause (--longest-freeze 180ms)",
+            "send more requests (rate= of the probe), or allow a longer pause \
+             (--longest-freeze 180ms)",
         ),
         (&["--probe-rate", "0"], "1 and 100000"),
         (&["--probe-rate", "100001"], "1 and 100000"),
@@ -136,12 +138,12 @@ fn questions_that_cannot_be_asked_are_refused() {
         (&*nobody, "PING\\r\\n", 2, "refused"),
         (&address, "PING\\q", 2, "\\q"),
         (&address, "PING\\x4", 2, "\\x"),
-        (&address, "", 2, "add --probe-send"),
+        (&address, "", 2, "needs something to send: add send="),
         (
             "tcp://127.0.0.1:6379",
             "",
             2,
-            r"write redis://127.0.0.1:6379, or add --probe-send 'PING\r\n'",
+            r"write probe:redis://127.0.0.1:6379, or add send='PING\r\n'",
         ),
         ("redis://me:secret@127.0.0.1", "", 2, "not supported"),
         ("localhost:6379", "PING", 2, "tcp://HOST:PORT"),

@@ -266,8 +266,8 @@ fn progress_can_be_seen(plan: &Plan) -> Result<(), StudyError> {
                     "the progress of '{run}' is not visible: the kernel counts no instructions \
                      here ('ringfence doctor' explains why); let it print a line per unit of work, \
                      let it report a counter, or time its runs: use prove's --victim-progress \
-                     lines, --victim-progress counter or --victim-run, or unit = \"lines\", \
-                     \"counter\" or \"whole-run\" in an experiment file"
+                     lines, --victim-progress counter or --victim run:COMMAND, or unit = \
+                     \"lines\", \"counter\" or \"whole-run\" in an experiment file"
                 )));
             }
             if role != plan.metric && *unit == ProgramUnit::WholeRun {

@@ -217,7 +217,7 @@ fn no_progress(plan: &Plan, control: &Control) -> String {
     format!(
         "the victim '{shown}' showed no progress in {seconds:.1} s alone ({}): let it report its \
          work (lines, latencies or a counter), \
-         or time its runs from start to end (--victim-run)",
+         or time its runs from start to end (--victim run:COMMAND)",
         control.unit
     )
 }

@@ -36,8 +36,8 @@ fn cpus_of_victim(context: &LeverContext) -> Result<CpuSet, Reason> {
     match context.baseline.variants[metric].first().map(|variant| &variant.task) {
         Some(Task::Probe(probe)) => {
             let service = probe.service().ok_or(
-                "the CPUs of the service are unknown: name it with --victim-pid, --victim-cgroup, \
-                 --victim-unit or --victim-container",
+                "the CPUs of the service are unknown: name it in the probe, with of=pid:N, \
+                 of=cgroup:PATH, of=unit:NAME or of=container:ID",
             )?;
             Ok(attachment::found(&service)?.cpus)
         }

@@ -170,8 +170,8 @@ fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, Reason> {
     let service = match plan.variants[role].first().map(|variant| &variant.task) {
         Some(Task::Attached(attached)) => attached.clone(),
         Some(Task::Probe(probe)) => probe.service().ok_or(
-            "the process that answers is unknown: name the service with --victim-pid, \
-             --victim-cgroup or --victim-unit",
+            "the process that answers is unknown: name the service with of=pid:N, \
+             of=cgroup:PATH or of=unit:NAME in the probe",
         )?,
         _ => return Ok(plan.placed.cpus[role].clone()),
     };
