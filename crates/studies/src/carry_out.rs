@@ -9,6 +9,7 @@ use ringfence_dataset::Dataset;
 use ringfence_engine::write_budget;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
+use ringfence_experiment::plan::Plan;
 use ringfence_experiment::warning::WARNING;
 use ringfence_machine::Machine;
 
@@ -56,8 +57,23 @@ pub struct Planned {
     pub name: String,
     /// The folder of its dataset.
     pub dir: PathBuf,
-    /// The experiment.
-    pub experiment: Experiment,
+    /// What is measured.
+    pub plan: Plan,
+}
+
+impl Planned {
+    /// An experiment, planned for a machine.
+    ///
+    /// # Errors
+    /// As [`crate::plan`].
+    pub fn new(
+        name: &str,
+        dir: PathBuf,
+        experiment: &Experiment,
+        machine: &Machine,
+    ) -> Result<Self, StudyError> {
+        Ok(Self { name: name.into(), dir, plan: crate::plan(experiment, machine)? })
+    }
 }
 
 /// Where a study is carried out, and what observes it.
@@ -112,12 +128,12 @@ impl<'a> Here<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn measure(&mut self, planned: &Planned) -> Result<Measurement, StudyError> {
-        self.begin(&planned.name);
+    fn measure(&mut self, name: &str, dir: &Path, plan: Plan) -> Result<Measurement, StudyError> {
+        self.begin(name);
+        let mut plan = plan;
         // What was begun is resumed as it was planned then, by an earlier version too.
-        let mut plan = crate::plan(&planned.experiment, self.machine)?;
-        if ringfence_dataset::is_dataset(&planned.dir) {
-            plan.experiment.measure = Dataset::open(&planned.dir)?.plan.experiment.measure;
+        if ringfence_dataset::is_dataset(dir) {
+            plan.experiment.measure = Dataset::open(dir)?.plan.experiment.measure;
         }
         if self.machine.simulated.is_none()
             && let Some(bytes) = write_budget::at_most(&plan)
@@ -126,7 +142,7 @@ impl<'a> Here<'a> {
             self.watch.note(&format!("{name}: at most {bytes} written to disks (--write-limit)"));
         }
         let mut progress = |progress| self.watch.progress(progress);
-        continue_or_begin(plan, self.machine, &planned.dir, self.stop, &mut progress)
+        continue_or_begin(plan, self.machine, dir, self.stop, &mut progress)
     }
 }
 
@@ -244,12 +260,13 @@ fn step<S: Study>(
     if here.is_stopped() && !stages.is_empty() {
         return Ok(Step::Stopped);
     }
+    let Planned { name, dir, plan } = planned;
     let first = stages.is_empty();
-    let name = &planned.name;
-    let done =
-        here.measure(&planned).map_err(|error| if first { error } else { error.within(name) })?;
-    here.watch.measured(&done, &planned.dir);
-    Ok(Step::Measured(planned.name, planned.dir, Box::new(done)))
+    let done = here
+        .measure(&name, &dir, plan)
+        .map_err(|error| if first { error } else { error.within(&name) })?;
+    here.watch.measured(&done, &dir);
+    Ok(Step::Measured(name, dir, Box::new(done)))
 }
 
 #[cfg(test)]
@@ -257,7 +274,6 @@ mod tests {
     use std::cell::Cell;
 
     use ringfence_dataset::Recorder;
-    use ringfence_experiment::plan::Plan;
     use ringfence_experiment::sample::Sample;
     use ringfence_experiment::task::text;
     use ringfence_experiment::{Arm, Measure, Role};
@@ -306,12 +322,16 @@ mod tests {
             Some(Kept::new("note.json", &self.note))
         }
 
-        fn next(&mut self, stages: &[Stage], _: &mut Here) -> Result<Option<Planned>, StudyError> {
+        fn next(
+            &mut self,
+            stages: &[Stage],
+            here: &mut Here,
+        ) -> Result<Option<Planned>, StudyError> {
             match self.stages.get(stages.len()) {
                 Some(name) => {
                     self.note = name;
                     let dir = self.dir.join(name);
-                    Ok(Some(Planned { name: (*name).into(), dir, experiment: experiment(name) }))
+                    Planned::new(name, dir, &experiment(name), here.machine).map(Some)
                 }
                 None => self.end.clone().map(|()| None),
             }

@@ -52,7 +52,7 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
     if !args.output.quiet {
         announce(&question, &plan, &machine);
     }
-    measure(args, &question, &machine, &dir)
+    measure(args, &question, plan, &machine, &dir)
 }
 
 // What is about to be measured, for how long, and how precise that is.
@@ -95,13 +95,14 @@ fn refuse_what_changes_or_goes_on(args: &Prove) -> Result<(), Failure> {
 fn measure(
     args: &Prove,
     question: &Question,
+    plan: Plan,
     machine: &Machine,
     dir: &Path,
 ) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
-    let done = prove::run(question, &mut Here::new(machine, dir, &stop, &mut show));
+    let done = prove::run(question, plan, &mut Here::new(machine, dir, &stop, &mut show));
     show.end();
     let done = done?;
     // What was cut short has not been confirmed.

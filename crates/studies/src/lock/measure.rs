@@ -62,8 +62,9 @@ impl Study for Locking<'_> {
     }
 
     fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+        let machine = here.machine;
         let planned = |dir: &Path, experiment: Experiment| {
-            Ok(Some(Planned { name: experiment.name.clone(), dir: dir.into(), experiment }))
+            Planned::new(&experiment.name, dir.into(), &experiment, machine).map(Some)
         };
         if stages.is_empty() {
             return planned(here.dir, self.first.clone());

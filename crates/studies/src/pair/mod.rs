@@ -66,19 +66,20 @@ impl Study for Pairing<'_> {
         Some(Kept::new(question::FILE, self.question))
     }
 
-    fn next(&mut self, stages: &[Stage], _: &mut Here) -> Result<Option<Planned>, StudyError> {
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
         if stages.is_empty() {
             let experiment = self.question.screening(&self.kinds);
-            let (name, dir) = ("every pair".into(), self.dir.join(SCREEN));
-            return Ok(Some(Planned { name, dir, experiment }));
+            let dir = self.dir.join(SCREEN);
+            return Planned::new("every pair", dir, &experiment, here.machine).map(Some);
         }
         let outcome = self.conclude(stages, None)?;
         let advice = outcome.advice.as_ref().filter(|_| outcome.wants_confirmation());
-        Ok(advice.map(|advice| Planned {
-            name: "the advice again, on fresh trials".into(),
-            dir: self.dir.join(CONFIRM),
-            experiment: self.question.confirming(&self.kinds, &advice.assignment),
-        }))
+        let again = |advice: &Advice| {
+            let experiment = self.question.confirming(&self.kinds, &advice.assignment);
+            let dir = self.dir.join(CONFIRM);
+            Planned::new("the advice again, on fresh trials", dir, &experiment, here.machine)
+        };
+        advice.map(again).transpose()
     }
 
     fn conclude(

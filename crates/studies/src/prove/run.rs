@@ -7,7 +7,7 @@ use ringfence_analysis::results;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Experiment, PlacementKind, Reason};
+use ringfence_experiment::{PlacementKind, Reason};
 use ringfence_machine::Machine;
 
 use super::lever::{Candidate, LeverContext, Shared};
@@ -135,12 +135,12 @@ fn whole_runs(question: &Question) -> bool {
     ringfence_experiment::plan::is_whole_run(question.victim.task())
 }
 
-/// Measures until the matter is settled, or resumes where an interrupted run stopped.
+/// Measures until the matter is settled, or resumes where an interrupted run stopped; `plan` is that
+/// of [`plan_of_baseline`].
 ///
 /// # Errors
 /// Where nothing can be measured. What fails or is interrupted later is part of the answer.
-pub fn run(question: &Question, here: &mut Here) -> Result<Done<Proof>, StudyError> {
-    let plan = plan_of_baseline(question, here.machine)?;
+pub fn run(question: &Question, plan: Plan, here: &mut Here) -> Result<Done<Proof>, StudyError> {
     let files = Files::of(here.dir);
     let mut record = Record::new(question);
     // What was offered before, if this resumes an earlier run: other programs may use resctrl
@@ -186,11 +186,11 @@ impl Study for Proving<'_> {
                     self.record.worked = Some(self.record.worked.unwrap_or_default().and(worked));
                 }
                 match Proof::new(&self.record, stages).needs_levers() {
-                    true => Ok(self.levers(*baseline, here)),
+                    true => self.levers(*baseline, here),
                     false => Ok(None),
                 }
             }
-            [_, _, confirmed @ ..] => Ok(self.confirmation(stages, confirmed.len(), here)),
+            [_, _, confirmed @ ..] => self.confirmation(stages, confirmed.len(), here),
         }
     }
 
@@ -225,7 +225,10 @@ impl Proving<'_> {
                 .saturating_sub(here.elapsed())
         });
         let experiment = experiments::baseline(question, self.whole, Given { time, trial });
-        Ok(Some(Planned { name: "baseline".into(), dir: self.files.baseline(), experiment }))
+        // How long it is measured is known now; what is measured is the same.
+        let mut plan = self.plan.clone();
+        plan.experiment.measure = experiment.measure;
+        Ok(Some(Planned { name: "baseline".into(), dir: self.files.baseline(), plan }))
     }
 
     // What a trial takes, alone and beside: a run each where runs are timed.
@@ -242,7 +245,7 @@ impl Proving<'_> {
         self.question.time.map(|time| time.0.saturating_sub(here.elapsed()))
     }
 
-    fn levers(&mut self, baseline: Stage, here: &Here) -> Option<Planned> {
+    fn levers(&mut self, baseline: Stage, here: &Here) -> Result<Option<Planned>, StudyError> {
         let (question, machine) = (self.question, here.machine);
         // Each setting alone and beside, and the aggressor as it is, in as many trials as a figure
         // takes.
@@ -261,7 +264,10 @@ impl Proving<'_> {
         let given = Given { time, trial: self.trial() };
         let experiment = experiments::levers(question, self.whole, &candidates, takes, given);
         let name = format!("levers ({})", settings(candidates.len()));
-        (!candidates.is_empty()).then(|| Planned { name, dir: self.files.levers(), experiment })
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        Planned::new(&name, self.files.levers(), &experiment, machine).map(Some)
     }
 
     // Those that what is left of the time does not hold, named together with the time that would.
@@ -324,14 +330,21 @@ impl Proving<'_> {
         }
         let given = Given { time: Some(Duration::ZERO), trial };
         let experiment = experiments::levers(self.question, self.whole, candidates, takes, given);
-        least_of(&experiment, machine, takes).unwrap_or(trial * takes)
+        crate::plan(&experiment, machine).map_or(trial * takes, |plan| least_of(&plan, takes))
     }
 
-    fn confirmation(&mut self, stages: &[Stage], number: usize, here: &Here) -> Option<Planned> {
+    fn confirmation(
+        &mut self,
+        stages: &[Stage],
+        number: usize,
+        here: &Here,
+    ) -> Result<Option<Planned>, StudyError> {
         self.record.unconfirmed = None;
         let proof = Proof::new(&self.record, stages);
-        let next = proof.next()?;
-        let candidate = &self.record.candidates.as_deref()?[next];
+        let candidates = self.record.candidates.as_deref().unwrap_or_default();
+        let Some(candidate) = proof.next().and_then(|next| candidates.get(next)) else {
+            return Ok(None);
+        };
         let time =
             self.left(here).map(|left| time::of_confirmation(left, proof.is_last_candidate()));
         let (dir, trial) = (self.files.confirmation(number), self.trial());
@@ -345,17 +358,19 @@ impl Proving<'_> {
         let name = candidate.arm.name.clone();
         let takes = stages.get(1).map_or(FEWEST_TRIALS, |levers| trials_it_takes(*levers, &name));
         let takes = takes.min(self.question.most_trials(self.whole));
+        let called = format!("confirming '{name}'");
+        let planned = Planned::new(&called, dir, &experiment, here.machine)?;
         // Beside the aggressor and with the lever, and alone before each.
         let least = match self.run_ns() {
             Some(_) => trial * 2 * takes,
-            None => least_of(&experiment, here.machine, takes).unwrap_or(trial * 2 * takes),
+            None => least_of(&planned.plan, takes),
         };
-        if let Some(left) = time.filter(|left| *left < least && !dir.exists()) {
+        if let Some(left) = time.filter(|left| *left < least && !planned.dir.exists()) {
             self.record.unconfirmed = Some((name, no_time_to_confirm(left, least, takes)));
             self.advise(stages, Duration::ZERO, least);
-            return None;
+            return Ok(None);
         }
-        Some(Planned { name: format!("confirming '{name}'"), dir, experiment })
+        Ok(Some(planned))
     }
 }
 
@@ -366,10 +381,8 @@ fn trials_it_takes(stage: Stage, arm: &str) -> u32 {
 }
 
 // The least that so many trials of an experiment take, and that it is not refused in.
-fn least_of(experiment: &Experiment, machine: &Machine, trials: u32) -> Option<Duration> {
-    crate::plan(experiment, machine)
-        .ok()
-        .map(|plan| (plan.least_trial() * trials).max(plan.least_time()))
+fn least_of(plan: &Plan, trials: u32) -> Duration {
+    (plan.least_trial() * trials).max(plan.least_time())
 }
 
 fn no_time_to_confirm(left: Duration, least: Duration, trials: u32) -> Reason {

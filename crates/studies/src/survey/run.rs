@@ -122,19 +122,26 @@ impl Surveying<'_> {
         self.taken = stages.len();
     }
 
-    fn planned(&self, name: String, experiment: Experiment) -> Planned {
-        let experiment = match &self.survey {
-            Some(survey) => on(&survey.machine, self.options.depth, experiment),
-            None => experiment,
-        };
-        Planned { name, dir: self.options.dir.join(&experiment.name), experiment }
+    fn planned(
+        &self,
+        name: &str,
+        experiment: Experiment,
+        machine: &Machine,
+    ) -> Result<Option<Planned>, StudyError> {
+        let experiment = on(machine, self.options.depth, experiment);
+        let dir = self.options.dir.join(&experiment.name);
+        Planned::new(name, dir, &experiment, machine).map(Some)
     }
 
     fn files(&self) -> Vec<Experiment> {
         files(self.options)
     }
 
-    fn in_files(&mut self, number: usize) -> Result<Option<Planned>, StudyError> {
+    fn in_files(
+        &mut self,
+        number: usize,
+        machine: &Machine,
+    ) -> Result<Option<Planned>, StudyError> {
         let (Some(files), Some(survey)) = (&self.options.files, &mut self.survey) else {
             return Ok(None);
         };
@@ -145,14 +152,23 @@ impl Surveying<'_> {
         }
         let experiment = self.files().into_iter().nth(number);
         let name = ["what a durable commit costs", "commits next to writers"];
-        Ok(experiment.map(|experiment| self.planned(name[number].into(), experiment)))
+        match experiment {
+            Some(experiment) => self.planned(name[number], experiment, machine),
+            None => Ok(None),
+        }
     }
 
-    fn beside(&self, victim: &Victim, writers: &Writers, size: Bytes) -> Planned {
+    fn beside(
+        &self,
+        victim: &Victim,
+        writers: &Writers,
+        machine: &Machine,
+    ) -> Result<Option<Planned>, StudyError> {
         let how = if matches!(writers, Writers::Paced(_)) { "paced writers" } else { "writers" };
         let Options { depth, seed, .. } = *self.options;
+        let size = target_size(machine);
         let experiment = experiments::neighbours(depth, victim, writers, size, seed);
-        self.planned(format!("{} next to {how}", victim.name), experiment)
+        self.planned(&format!("{} next to {how}", victim.name), experiment, machine)
     }
 }
 
@@ -180,17 +196,17 @@ impl Study for Surveying<'_> {
         let victims = experiments::victims(survey.probes.victim_footprint);
         let Some(beside) = stages.len().checked_sub(1) else {
             let experiment = experiments::cost(self.options.depth, size, self.options.seed);
-            return Ok(Some(self.planned("what a durable write costs".into(), experiment)));
+            return self.planned("what a durable write costs", experiment, here.machine);
         };
         if let Some(victim) = victims.get(beside) {
             let writers = Writers::AtFullRate(conclude::cheapest_elsewhere(survey));
-            return Ok(Some(self.beside(victim, &writers, size)));
+            return self.beside(victim, &writers, here.machine);
         }
         let paced = match survey.slowest_writer() {
             Some(pace) => {
                 survey.pace = Some(pace.to_string());
                 if let Some(victim) = victims.get(beside - victims.len()) {
-                    return Ok(Some(self.beside(victim, &Writers::Paced(pace), size)));
+                    return self.beside(victim, &Writers::Paced(pace), here.machine);
                 }
                 victims.len()
             }
@@ -205,7 +221,7 @@ impl Study for Surveying<'_> {
                 0
             }
         };
-        self.in_files(beside - victims.len() - paced)
+        self.in_files(beside - victims.len() - paced, here.machine)
     }
 
     fn conclude(

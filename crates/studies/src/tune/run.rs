@@ -99,9 +99,10 @@ impl Study for Tuning<'_> {
     }
 
     fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+        let machine = here.machine;
         let planned = |name: &str, experiment: Experiment| {
             let dir = self.dir.join(&experiment.name);
-            Ok(Some(Planned { name: name.into(), dir, experiment }))
+            Planned::new(name, dir, &experiment, machine).map(Some)
         };
         let Some(costs) = stages.first() else {
             return planned(
@@ -184,8 +185,12 @@ impl Tuning<'_> {
         }
         if let Some(asked) = beside(question, &choice)? {
             let dir = self.dir.join("victim");
-            let proved =
-                prove::run(&asked, &mut Here::new(here.machine, &dir, here.stop, here.watch))?;
+            let plan = prove::plan_of_baseline(&asked, here.machine)?;
+            let proved = prove::run(
+                &asked,
+                plan,
+                &mut Here::new(here.machine, &dir, here.stop, here.watch),
+            )?;
             met = apply(&mut policy, question, &proved.findings);
             self.proof = Some(proved.findings);
             if let Some(why) = proved.ended_early {

@@ -119,10 +119,10 @@ impl Study for Tuning<'_> {
         None
     }
 
-    fn next(&mut self, stages: &[Stage], _here: &mut Here) -> Result<Option<Planned>, StudyError> {
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
         let planned = |name: &str, experiment: Experiment| {
             let dir = self.dir.join(&experiment.name);
-            Ok(Some(Planned { name: name.into(), dir, experiment }))
+            Planned::new(name, dir, &experiment, here.machine).map(Some)
         };
         if stages.is_empty() {
             return planned("what each method costs", experiments::costs(self.question));
