@@ -20,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use ringfence_experiment::task::Task;
+use ringfence_experiment::units::Share;
 use ringfence_machine::root::FsRoot;
 use ringfence_system::changes::Changes;
 use rustix::process::Signal;
@@ -28,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use super::worker::Spec;
 use super::{before_exec, process};
 use ringfence_limits::cgroup::{self, Group};
-use ringfence_limits::limit::Limit;
+use ringfence_limits::quota;
 
 /// The hidden first argument by which a program runs as a guardian; the second is a descriptor.
 pub const GUARDIAN: &str = "__guardian";
@@ -175,17 +176,17 @@ impl Groups {
             Task::Command(_) => assigned.quota,
             _ => None,
         });
-        spec.cgroup = quota.and_then(|quota| self.make(Limit::Quota(quota)));
+        spec.cgroup = quota.and_then(|share| self.make(share));
     }
 
-    fn make(&mut self, limit: Limit) -> Option<Group> {
+    fn make(&mut self, share: Share) -> Option<Group> {
         let root = FsRoot::host();
         if self.changes.is_none() {
             self.changes = cgroup::begin(&root, "quotas of programs").ok();
         }
         let name = format!("{}-{}", std::process::id(), self.made);
         self.made += 1;
-        Group::make(&root, self.changes.as_mut()?, &name, &limit).ok()
+        Group::make(&root, self.changes.as_mut()?, &name, &quota::settings(share)).ok()
     }
 }
 

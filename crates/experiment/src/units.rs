@@ -163,6 +163,15 @@ impl FromStr for Rate {
     }
 }
 
+impl Rate {
+    /// A whole number of MiB a second, to two digits: no user would set 1234567 B/s.
+    pub fn rounded(bytes_per_s: f64) -> Self {
+        let mib = bytes_per_s / f64::from(1 << 20);
+        let step = 10f64.powf((mib.log10().floor() - 1.0).max(0.0));
+        Self(Bytes::mib(((mib / step).round() * step).max(1.0) as u64))
+    }
+}
+
 serde_as_text!(Span, Share, Rate);
 
 fn split_number(text: &str) -> (&str, &str) {
@@ -219,5 +228,14 @@ mod tests {
         assert_eq!(advised::<Rate>("5MiB"), "5MiB/s");
         assert_eq!(advised::<Rate>("50"), "50MiB/s");
         assert_eq!(advised::<Rate>("fast"), "500MiB/s");
+    }
+
+    #[test]
+    fn rates_are_rounded_to_two_digits() {
+        for (mib, text) in
+            [(1234.0, "1200MiB/s"), (47.3, "47MiB/s"), (0.2, "1MiB/s"), (2048.0, "2000MiB/s")]
+        {
+            assert_eq!(Rate::rounded(mib * f64::from(1 << 20)).to_string(), text);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A control group of this program, made for one [`Limit`].
+//! A control group of this program, made for some settings.
 //!
 //! Every change to these groups is in the journal of changes ([`ringfence_system::changes`]) before
 //! it is made, and is undone from there. The groups are named after the process that made them:
@@ -12,7 +12,7 @@ use ringfence_system::changes::{Changes, Options};
 use ringfence_system::mounts;
 use serde::{Deserialize, Serialize};
 
-use super::limit::{Controller, Limit, Version};
+use super::setting::{CPU, Controller, GroupSettings, Version};
 
 const PREFIX: &str = "ringfence-";
 
@@ -25,7 +25,8 @@ pub const NO_GROUPS: &str = "RINGFENCE_NO_CGROUPS";
 pub struct Group {
     dir: PathBuf,
     version: Version,
-    controller: Controller,
+    // The group that this program is in, in the same hierarchy.
+    home: Option<PathBuf>,
 }
 
 impl Group {
@@ -37,20 +38,19 @@ impl Group {
         root: &FsRoot,
         changes: &mut Changes,
         name: &str,
-        limit: &Limit,
+        settings: &GroupSettings,
     ) -> Result<Self, String> {
         if std::env::var_os(NO_GROUPS).is_some_and(|value| !value.is_empty()) {
             return Err(format!("{NO_GROUPS} is set"));
         }
-        let controller = limit.controller();
-        let mut why = controller.not_there().to_string();
-        for parent in
-            parents(root, controller).into_iter().filter(|parent| limit.is_of(parent.version))
-        {
-            let dir = parent.dir.join(format!("{PREFIX}{name}"));
-            let group = Self { dir, version: parent.version, controller };
-            let home = group.home(root).unwrap_or(parent.dir);
-            match changes.make_group(&group.dir, home).and_then(|()| group.set(changes, limit)) {
+        let controller = settings.controller;
+        let mut why = controller.not_there.to_string();
+        let has = |parent: &Parent| !settings.files(parent.version).is_empty();
+        for Parent { dir: parent, version } in parents(root, controller).into_iter().filter(has) {
+            let dir = parent.join(format!("{PREFIX}{name}"));
+            let group = Self { dir, version, home: home(root, version, controller) };
+            let home = group.home.clone().unwrap_or(parent);
+            match changes.make_group(&group.dir, home).and_then(|()| group.set(changes, settings)) {
                 Ok(()) => return Ok(group),
                 Err(error) => why = error.to_string(),
             }
@@ -58,17 +58,17 @@ impl Group {
         Err(why)
     }
 
-    /// Gives it another limit.
+    /// Gives it other values.
     ///
     /// # Errors
     /// What the kernel reports, and where it cannot be written down.
     pub fn set(
         &self,
         changes: &mut Changes,
-        limit: &Limit,
+        settings: &GroupSettings,
     ) -> Result<(), ringfence_system::changes::Error> {
-        let settings = limit.settings(self.version);
-        settings.iter().try_for_each(|(file, text)| changes.set(self.dir.join(file), text))
+        let files = settings.files(self.version);
+        files.iter().try_for_each(|one| changes.set(self.dir.join(&one.file), &one.text()))
     }
 
     /// The file that a process writes its id to in order to enter, on this machine.
@@ -81,13 +81,14 @@ impl Group {
         &self.dir
     }
 
+    /// The group below which it was made.
+    pub fn parent(&self) -> &Path {
+        self.dir.parent().unwrap_or(Path::new("/"))
+    }
+
     /// The group that this program is in, in the same hierarchy.
-    pub fn home(&self, root: &FsRoot) -> Option<PathBuf> {
-        let own = root.read_opt("/proc/self/cgroup")?;
-        let path = own_path(&own, self.version, self.controller)?;
-        let all = mounted(root, self.controller);
-        let base = all.into_iter().find(|(_, version)| *version == self.version)?.0;
-        Some(base.join(path.trim_start_matches('/')))
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
     }
 
     /// The version of control groups that it is of.
@@ -96,14 +97,23 @@ impl Group {
     }
 }
 
-/// Makes a group with a limit, and removes it: what it was shows where one can be made.
+// The group that this program is in, in a controller's hierarchy.
+fn home(root: &FsRoot, version: Version, controller: &Controller) -> Option<PathBuf> {
+    let own = root.read_opt("/proc/self/cgroup")?;
+    let path = own_path(&own, version, controller)?;
+    let all = mounted(root, controller);
+    let base = all.into_iter().find(|(_, known)| *known == version)?.0;
+    Some(base.join(path.trim_start_matches('/')))
+}
+
+/// Makes a group with these values, and removes it: what it was shows where one can be made.
 ///
 /// # Errors
 /// Why none can be made here.
-pub fn try_make(root: &FsRoot, limit: &Limit) -> Result<Group, String> {
+pub fn try_make(root: &FsRoot, settings: &GroupSettings) -> Result<Group, String> {
     let mut changes = begin(root, "a control group, made to see whether one can be")?;
     let name = format!("{}-try", std::process::id());
-    let made = Group::make(root, &mut changes, &name, limit);
+    let made = Group::make(root, &mut changes, &name, settings);
     let restored = changes.put_back().map_err(|error| error.to_string());
     made.and_then(|group| restored.map(|_| group))
 }
@@ -119,7 +129,7 @@ pub fn begin(root: &FsRoot, purpose: &str) -> Result<Changes, String> {
 /// Groups of processes that are no more, by their names. Those of disks were always in a journal.
 pub fn unclaimed(root: &FsRoot) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for parent in parents(root, Controller::Cpu) {
+    for parent in parents(root, &CPU) {
         for name in root.list_opt(&parent.dir) {
             let owner: Option<u32> =
                 name.strip_prefix(PREFIX).and_then(|name| name.split('-').next()?.parse().ok());
@@ -145,7 +155,7 @@ struct Parent {
 }
 
 /// Where a controller may be mounted.
-pub fn mounted(root: &FsRoot, controller: Controller) -> Vec<(PathBuf, Version)> {
+pub fn mounted(root: &FsRoot, controller: &Controller) -> Vec<(PathBuf, Version)> {
     let table = root.read_opt("/proc/self/mounts").unwrap_or_default();
     let of_mount = |mount: mounts::Mount| match mount.fs.as_str() {
         "cgroup2" => Some((mount.point, Version::Two)),
@@ -157,7 +167,7 @@ pub fn mounted(root: &FsRoot, controller: Controller) -> Vec<(PathBuf, Version)>
 
 // The group of this process, from /proc/self/cgroup. Lines are ID:CONTROLLERS:PATH; version 2 has
 // no controllers.
-fn own_path(own: &str, version: Version, controller: Controller) -> Option<&str> {
+fn own_path<'a>(own: &'a str, version: Version, controller: &Controller) -> Option<&'a str> {
     own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
@@ -170,7 +180,7 @@ fn own_path(own: &str, version: Version, controller: Controller) -> Option<&str>
 }
 
 // Where a group might be made, the nearest to this process first.
-fn parents(root: &FsRoot, controller: Controller) -> Vec<Parent> {
+fn parents(root: &FsRoot, controller: &Controller) -> Vec<Parent> {
     let own = root.read_opt("/proc/self/cgroup").unwrap_or_default();
     let mut found = Vec::new();
     for (at, version) in mounted(root, controller) {
@@ -203,7 +213,7 @@ pub fn enter(procs: &std::ffi::CStr) -> rustix::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_experiment::units::Share;
+    use crate::setting::DISK;
 
     fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, FsRoot) {
         let dir = tempfile::tempdir().unwrap();
@@ -235,14 +245,22 @@ mod tests {
                 .collect::<Vec<PathBuf>>()
         };
         assert_eq!(
-            found(Controller::Cpu),
+            found(&CPU),
             [Path::new("/sys/fs/cgroup/user.slice"), Path::new("/sys/fs/cgroup/")]
         );
-        assert_eq!(found(Controller::Disk), [Path::new("/sys/fs/cgroup/")]);
+        assert_eq!(found(&DISK), [Path::new("/sys/fs/cgroup/")]);
         // No kernel answers here: an ordinary folder is not a group, and nothing is left behind.
         let options = Options { folder: Some(root.path("/run/ringfence")), ..Options::default() };
         let mut changes = Changes::begin(&root, "a test", &options).unwrap();
-        assert!(Group::make(&root, &mut changes, "7-0", &Limit::Quota(Share(0.5))).is_err());
+        assert!(
+            Group::make(
+                &root,
+                &mut changes,
+                "7-0",
+                &GroupSettings::of(&CPU).with(Version::Two, "cpu.max", 1)
+            )
+            .is_err()
+        );
         assert_eq!(changes.put_back().unwrap().steps.len(), 2);
         assert_eq!(root.list("/run/ringfence").unwrap(), [""; 0]);
         assert_eq!(root.list("/sys/fs/cgroup").unwrap(), ["cgroup.subtree_control", "user.slice"]);
@@ -258,7 +276,7 @@ mod tests {
             ),
             ("/proc/self/cgroup", "2:blkio:/b\n1:cpu,cpuacct:/c"),
         ]);
-        for (controller, own) in [(Controller::Cpu, "cpu/c"), (Controller::Disk, "blkio/b")] {
+        for (controller, own) in [(&CPU, "cpu/c"), (&DISK, "blkio/b")] {
             let found = parents(&root, controller).into_iter();
             let dirs: Vec<_> = found.map(|parent| (parent.dir, parent.version)).collect();
             let own = PathBuf::from("/sys/fs/cgroup").join(own);
@@ -276,7 +294,7 @@ mod tests {
         ]);
         let options = Options { folder: Some(root.path("/run/ringfence")), ..Options::default() };
         let mut changes = Changes::begin(&root, "a test", &options).unwrap();
-        let limit = Limit::Write { disks: vec!["8:0".into()], rate: None };
+        let limit = GroupSettings::of(&DISK).with(Version::Two, "io.max", "8:0 wbps=max");
         let why = Group::make(&root, &mut changes, "7-0", &limit).unwrap_err();
         assert!(why.contains("blkio of cgroup v1") && why.contains("echo +io >"), "{why}");
     }
@@ -291,14 +309,11 @@ mod tests {
             ),
             ("/proc/self/cgroup", "3:cpu,cpuacct:/a/b\n2:blkio:/d\n0::/u"),
         ]);
-        let home = |version, controller| {
-            Group { dir: "/x".into(), version, controller }.home(&root).unwrap()
-        };
-        assert_eq!(home(Version::One, Controller::Cpu), Path::new("/cg/cpu/a/b"));
-        assert_eq!(home(Version::One, Controller::Disk), Path::new("/cg/blkio/d"));
+        let home = |version, controller| home(&root, version, controller).unwrap();
+        assert_eq!(home(Version::One, &CPU), Path::new("/cg/cpu/a/b"));
+        assert_eq!(home(Version::One, &DISK), Path::new("/cg/blkio/d"));
         // One hierarchy, so that one group has both.
-        let two =
-            [Controller::Cpu, Controller::Disk].map(|controller| home(Version::Two, controller));
+        let two = [&CPU, &DISK].map(|controller| home(Version::Two, controller));
         assert_eq!(two, [Path::new("/cg2/u"); 2]);
     }
 

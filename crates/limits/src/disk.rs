@@ -1,42 +1,17 @@
-//! What is written to disks, limited by control groups: `blkio.throttle.write_bps_device` of
-//! version 1, `io.max` of version 2 (kernel documentation, admin-guide/cgroup-v1/blkio-controller
-//! and admin-guide/cgroup-v2).
-//!
-//! The limit applies to what the group's processes submit to the disk themselves: around the page
-//! cache, or by a sync of what they wrote. What the kernel's threads write back is charged to no
-//! such group in version 1. In version 2 it is charged to the group in which a page was first
-//! cached, and a process that is moved takes no pages along (there, "Memory Ownership" and
-//! "Writeback").
+//! The disks that tasks use, as control groups know them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Attached, Task};
-use ringfence_experiment::units::Rate;
-use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::medium::Medium;
 use ringfence_machine::root::{FsRoot, field};
 use ringfence_system::attach::{DeviceIo, Found, io_by_device};
 
-use super::cgroup;
-use super::groups::{self, Grouped};
-use super::kind::{Isolation, Kind};
-use super::limit::{Limit, Version};
-use crate::{Error, attachment};
-
-pub use super::limit::WRITE_BPS;
-
-/// Isolation by a limit of what is written.
-pub const KIND: Kind = Kind {
-    wanted: |arm| !arm.disk_write.is_empty(),
-    missing,
-    begin: |plan| Ok(begin(plan)?.map(|begun| Box::new(begun) as Box<dyn Isolation>)),
-    // The journal of changes has it.
-    recover: || Ok(Vec::new()),
-};
+use crate::attachment;
 
 /// A disk as control groups know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,41 +22,6 @@ pub struct Disk {
     pub number: String,
     /// The scheduler in use; `none` is one.
     pub scheduler: Option<String>,
-}
-
-/// How what a task writes can be limited here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Here {
-    /// The disks below its folder, each of which has the limit; a loop device is one.
-    pub disks: Vec<Disk>,
-    /// The version of control groups that does it.
-    pub version: Version,
-    /// The group below which one can be made.
-    pub parent: PathBuf,
-}
-
-/// How what a task writes can be limited on this machine: a group is made for that, and removed.
-///
-/// # Errors
-/// Why it cannot.
-pub fn here(task: &Task) -> Result<Here, Reason> {
-    let root = FsRoot::host();
-    let disks = disks_of(&root, task)?;
-    let group = cgroup::try_make(&root, &unlimited(numbers(&disks))).map_err(no_group)?;
-    let parent = group.path().parent().unwrap_or(Path::new("/")).to_owned();
-    Ok(Here { disks, version: group.version(), parent })
-}
-
-fn no_group(why: String) -> Reason {
-    format!("no control group with a limit on disk writes can be created here: {why}").into()
-}
-
-fn unlimited(disks: Vec<String>) -> Limit {
-    Limit::Write { disks, rate: None }
-}
-
-fn numbers(disks: &[Disk]) -> Vec<String> {
-    disks.iter().map(|disk| disk.number.clone()).collect()
 }
 
 /// The disks of this machine below the folder that a task uses, or for a program below the current
@@ -188,57 +128,6 @@ fn written_files(root: &FsRoot, pid: u32) -> Vec<(PathBuf, u64)> {
     root.list_opt(format!("/proc/{pid}/fd")).into_iter().filter_map(of).collect()
 }
 
-fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
-    let root = FsRoot::host();
-    active.iter().find_map(|active| {
-        let name = &plan.experiment.roles[active.role].name;
-        let rate = arm.disk_write.get(name)?;
-        let variant = &plan.variants[active.role][active.variant];
-        if variant.task.is_attached() {
-            return None;
-        }
-        refused(&root, &variant.task, *rate, &groups::others(arm, name, variant, "disk_write"))
-    })
-}
-
-// Why a task's writes cannot be limited, beside what else holds it.
-fn refused(root: &FsRoot, task: &Task, rate: Rate, others: &[(&str, Limit)]) -> Option<Reason> {
-    match disks_of(root, task) {
-        Ok(disks) => {
-            let limit = Limit::Write { disks: numbers(&disks), rate: Some(rate) };
-            groups::refused(root, &limit, no_group, others)
-        }
-        Err(why) => Some(why),
-    }
-}
-
-fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
-    let root = FsRoot::host();
-    // Of all that a role may run: what is not there is not run.
-    let wanted = |arm: &Arm, role: &str| arm.disk_write.contains_key(role);
-    let disks = groups::found(plan, wanted, |task| disks_of(&root, task))
-        .map_err(|why| Error::Usage(format!("writes to a disk cannot be limited: {why}")))?;
-    let of_role = |role: usize| {
-        let all: BTreeSet<String> =
-            disks.get(&role).into_iter().flatten().flat_map(|some| numbers(some)).collect();
-        all.into_iter().collect::<Vec<_>>()
-    };
-    let limit = |role: usize, rate: &Rate| Limit::Write { disks: of_role(role), rate: Some(*rate) };
-    let mut arms = groups::by_arm(plan, |arm| &arm.disk_write, limit);
-    // Roles of arms that are not run.
-    arms.iter_mut().for_each(|roles| roles.retain(|role, _| disks.contains_key(role)));
-    if arms.iter().all(BTreeMap::is_empty) {
-        return Ok(None);
-    }
-    let at_rest = |limit: &Limit| match limit {
-        Limit::Write { disks, .. } => unlimited(disks.clone()),
-        other => other.clone(),
-    };
-    Grouped::begin(&root, &plan.experiment.name, "disk-limit", arms, at_rest)
-        .map(Some)
-        .map_err(|why| Error::Usage(no_group(why).into()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,7 +176,7 @@ mod tests {
             why,
             "no disk is visible below /dev/shm, which is on tmpfs, and only disks can be limited"
         );
-        let why = refused(&root, &Task::Alu(Default::default()), Rate(Default::default()), &[]);
-        assert_eq!(why.unwrap(), "alu uses no disk");
+        let why = disks_of(&root, &Task::Alu(Default::default())).unwrap_err();
+        assert_eq!(why, "alu uses no disk");
     }
 }

@@ -1,182 +1,181 @@
 //! Roles in control groups of their own, each while an arm runs that gives it a limit; else they
 //! are where they were born, so that the arms without are measured as if there were no groups.
+//!
+//! Running processes are not moved: see [`crate::own_group`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
-use ringfence_experiment::task::Variant;
-use ringfence_experiment::{Arm, Reason};
+use ringfence_experiment::{Arm, Limit, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_system::changes::Changes;
 
 use super::cgroup::{self, Group};
-use super::kind::{Isolation, Tasks};
-use super::limit::{DEFAULT_WEIGHT, Limit, Weigher};
+use super::kind::{Begun, Isolation, Kind, Tasks};
+use super::setting::GroupSettings;
 use crate::Error;
 
-/// The groups of an experiment that are made for one kind of limit.
-pub struct Grouped {
+/// What a group is given for these tasks of a role: for a limit of its kind, or without one, so that
+/// it throttles nothing. In an error: why the tasks cannot be limited.
+pub type ForTasks = fn(&FsRoot, &[&Task], Option<&Limit>) -> Result<GroupSettings, Reason>;
+
+/// A kind of limit for which tasks are moved into a control group.
+pub struct GroupKind {
+    /// Whether a limit is of this kind.
+    pub is: fn(&Limit) -> bool,
+    /// What is limited, in a word that groups and messages are called by.
+    pub word: &'static str,
+    /// What a group has then, such as `a cpu.weight`.
+    pub what: &'static str,
+    /// What a group is given.
+    pub settings: ForTasks,
+}
+
+impl GroupKind {
+    fn of_role<'a>(&self, arm: &'a Arm, role: &str) -> Option<&'a Limit> {
+        arm.limits_of(role).iter().find(|limit| (self.is)(limit))
+    }
+
+    /// Makes a group for a task, and removes it: what it was shows where one can be made.
+    ///
+    /// # Errors
+    /// Why none can be made here.
+    pub fn try_make(&self, task: &Task, limit: Option<&Limit>) -> Result<Group, Reason> {
+        let root = FsRoot::host();
+        let settings = (self.settings)(&root, &[task], limit)?;
+        cgroup::try_make(&root, &settings).map_err(|why| self.no_group(&why))
+    }
+
+    fn no_group(&self, why: &str) -> Reason {
+        format!("no control group with {} can be created here: {why}", self.what).into()
+    }
+
+    // What each role may run in an arm that is run and gives it such a limit.
+    fn tasks<'a>(&self, plan: &'a Plan) -> BTreeMap<usize, Vec<&'a Task>> {
+        let mut all: BTreeMap<usize, Vec<&Task>> = BTreeMap::new();
+        for case in plan.run_cases().map(|case| &plan.cases[case]) {
+            let arm = plan.experiment.arms.iter().find(|arm| arm.name == case.arm);
+            for active in &case.active {
+                let role = &plan.experiment.roles[active.role].name;
+                let task = &plan.variants[active.role][active.variant].task;
+                if arm.is_some_and(|arm| self.of_role(arm, role).is_some()) && !task.is_attached() {
+                    all.entry(active.role).or_default().push(task);
+                }
+            }
+        }
+        all
+    }
+
+    fn groups(&self, plan: &Plan) -> Result<Option<Grouped>, Reason> {
+        let root = FsRoot::host();
+        let tasks = self.tasks(plan);
+        if tasks.is_empty() {
+            return Ok(None);
+        }
+        let of_arm = |arm: &Arm| {
+            let limits = tasks.iter().filter_map(|(role, tasks)| {
+                Some((role, tasks, self.of_role(arm, &plan.experiment.roles[*role].name)?))
+            });
+            limits
+                .map(|(role, tasks, limit)| {
+                    Ok((*role, (self.settings)(&root, tasks, Some(limit))?))
+                })
+                .collect::<Result<BTreeMap<_, _>, Reason>>()
+        };
+        let arms = plan.experiment.arms.iter().map(of_arm).collect::<Result<Vec<_>, Reason>>()?;
+        let purpose = format!("{}s of experiment {}", self.word, plan.experiment.name);
+        let no_group = |why: String| self.no_group(&why);
+        let mut changes = cgroup::begin(&root, &purpose).map_err(no_group)?;
+        let mut groups = BTreeMap::new();
+        for (role, tasks) in &tasks {
+            let at_rest = (self.settings)(&root, tasks, None)?;
+            let name = format!("{}-{}{role}", std::process::id(), self.word);
+            let group = Group::make(&root, &mut changes, &name, &at_rest).map_err(no_group)?;
+            groups.insert(*role, Member { group, at_rest, inside: false });
+        }
+        let home = groups.values().find_map(|member| member.group.home()).map(Path::to_owned);
+        let home = home.ok_or_else(|| {
+            no_group("/proc/self/cgroup does not say where this program is".into())
+        })?;
+        Ok(Some(Grouped { word: self.word, changes, groups, arms, home }))
+    }
+}
+
+impl Kind for GroupKind {
+    fn wanted(&self, arm: &Arm) -> bool {
+        arm.each_limit().any(|(_, limit)| (self.is)(limit))
+    }
+
+    fn missing(&self, plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
+        active.iter().find_map(|active| {
+            let limit = self.of_role(arm, &plan.experiment.roles[active.role].name)?;
+            let task = &plan.variants[active.role][active.variant].task;
+            if task.is_attached() {
+                return None;
+            }
+            self.try_make(task, Some(limit)).err()
+        })
+    }
+
+    fn begin(&self, plan: &Plan) -> Begun {
+        let groups = self.groups(plan).map_err(|why| Error::Usage(why.into()))?;
+        Ok(groups.map(|groups| Box::new(groups) as Box<dyn Isolation>))
+    }
+
+    fn group(&self, limit: &Limit, task: &Task) -> Option<GroupSettings> {
+        if !(self.is)(limit) || task.is_attached() {
+            return None;
+        }
+        (self.settings)(&FsRoot::host(), &[task], Some(limit)).ok()
+    }
+}
+
+/// Why a task cannot be in all groups that it needs, by the names of what they are for.
+pub fn conflict(groups: &[(&str, GroupSettings)]) -> Option<Reason> {
+    let root = FsRoot::host();
+    let mut homes: Vec<(PathBuf, &str)> = Vec::new();
+    for (name, settings) in groups {
+        let Ok(made) = cgroup::try_make(&root, settings) else { continue };
+        let Some(home) = made.home().map(Path::to_owned) else { continue };
+        if let Some((_, other)) = homes.iter().find(|(known, _)| *known == home) {
+            let why = format!(
+                "its {other} and its {name} need a control group each, and in one hierarchy a \
+                 process is in one group only"
+            );
+            return Some(why.into());
+        }
+        homes.push((home, name));
+    }
+    None
+}
+
+// The groups of an experiment that are made for one kind of limit.
+struct Grouped {
     // What is limited, in a word that groups and messages are called by.
     word: &'static str,
     changes: Changes,
     // By role.
     groups: BTreeMap<usize, Member>,
-    // In the order of the experiment's arms, the limits by role.
-    arms: Vec<BTreeMap<usize, Limit>>,
+    // In the order of the experiment's arms, by role.
+    arms: Vec<BTreeMap<usize, GroupSettings>>,
     // The group that processes are born in.
     home: PathBuf,
 }
 
 struct Member {
     group: Group,
-    // Its limit while its role is at home: it throttles nothing that is still under way.
-    at_rest: Limit,
+    // Its settings while its role is at home: it throttles nothing that is still under way.
+    at_rest: GroupSettings,
     inside: bool,
-}
-
-/// What arms give to roles, by the roles' numbers, in the order of the arms.
-pub fn by_arm<T>(
-    plan: &Plan,
-    of: impl Fn(&Arm) -> &BTreeMap<String, T>,
-    limit: impl Fn(usize, &T) -> Limit,
-) -> Vec<BTreeMap<usize, Limit>> {
-    let roles = &plan.experiment.roles;
-    let index = |name: &String| roles.iter().position(|role| role.name == *name);
-    let of_arm = |arm: &Arm| {
-        // Running processes are limited in place: see `adopted`.
-        let is_started =
-            |role: &usize| !plan.variants[*role].iter().any(|variant| variant.task.is_attached());
-        let given = of(arm)
-            .iter()
-            .filter_map(|(name, value)| Some((index(name).filter(is_started)?, value)));
-        given.map(|(role, value)| (role, limit(role, value))).collect()
-    };
-    plan.experiment.arms.iter().map(of_arm).collect()
-}
-
-/// What a role is given by a table of an arm in each case that is run: of all that it may run
-/// there, what is found of each task, by the role's number.
-///
-/// # Errors
-/// Why nothing is found of one, after the arm's name.
-pub fn found<T>(
-    plan: &Plan,
-    wanted: impl Fn(&Arm, &str) -> bool,
-    find: impl Fn(&Task) -> Result<T, Reason>,
-) -> Result<BTreeMap<usize, Vec<T>>, String> {
-    let mut all: BTreeMap<usize, Vec<T>> = BTreeMap::new();
-    for (case, what) in plan.cases.iter().enumerate() {
-        let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
-        let is_wanted = |active: &&Active| {
-            let name = &plan.experiment.roles[active.role].name;
-            arm.is_some_and(|arm| wanted(arm, name))
-        };
-        if plan.refusal(case).is_some() {
-            continue;
-        }
-        for active in what.active.iter().filter(is_wanted) {
-            let task = &plan.variants[active.role][active.variant].task;
-            // Running processes are limited in place: see `adopted`.
-            if task.is_attached() {
-                continue;
-            }
-            let one = find(task);
-            all.entry(active.role)
-                .or_default()
-                .push(one.map_err(|why| format!("of arm '{}': {why}", what.arm))?);
-        }
-    }
-    Ok(all)
-}
-
-/// Whether one of a table's roles is started by us, and so put into a group that is made for it.
-pub fn any_started<T>(plan: &Plan, active: &[Active], of: &BTreeMap<String, T>) -> bool {
-    let is_started =
-        |active: &&Active| !plan.variants[active.role][active.variant].task.is_attached();
-    active
-        .iter()
-        .filter(is_started)
-        .any(|one| of.contains_key(&plan.experiment.roles[one.role].name))
-}
-
-/// What holds a role in a group in an arm, besides the table that is called `but`: its name, and a
-/// limit that is of the same controller.
-pub fn others(arm: &Arm, role: &str, variant: &Variant, but: &str) -> Vec<(&'static str, Limit)> {
-    let program = matches!(variant.task, Task::Command(_));
-    let write = || Limit::Write { disks: Vec::new(), rate: None };
-    let weight = || Limit::DiskWeight { by: Weigher::Bfq, weight: DEFAULT_WEIGHT };
-    let all = [
-        ("weight", arm.cpu_weight.get(role).map(|weight| Limit::Weight(*weight))),
-        ("quota", variant.quota.filter(|_| program).map(Limit::Quota)),
-        ("disk_write", arm.disk_write.get(role).map(|_| write())),
-        ("disk_weight", arm.disk_weight.get(role).map(|_| weight())),
-        ("memory_high", arm.memory_high.get(role).map(|_| Limit::MemoryHigh(None))),
-    ];
-    all.into_iter()
-        .filter(|(name, _)| *name != but)
-        .filter_map(|(name, limit)| Some((name, limit?)))
-        .collect()
-}
-
-/// Why a role cannot be in a group of this limit, given the other settings that need a group.
-pub fn refused(
-    root: &FsRoot,
-    limit: &Limit,
-    no_group: impl Fn(String) -> Reason,
-    others: &[(&str, Limit)],
-) -> Option<Reason> {
-    let group = match cgroup::try_make(root, limit) {
-        Ok(group) => group,
-        Err(why) => return Some(no_group(why)),
-    };
-    // Where they are of one hierarchy, so that a process can be in one of them only.
-    others.iter().find_map(|(word, other)| {
-        let other = cgroup::try_make(root, other).ok()?;
-        (other.home(root) == group.home(root)).then(|| {
-            format!(
-                "its {word} needs a control group as well, and in one hierarchy a process is in \
-                 one group only"
-            )
-            .into()
-        })
-    })
-}
-
-impl Grouped {
-    /// Makes the groups, which are empty at first.
-    ///
-    /// # Errors
-    /// Why that cannot be, in words.
-    pub fn begin(
-        root: &FsRoot,
-        experiment: &str,
-        word: &'static str,
-        arms: Vec<BTreeMap<usize, Limit>>,
-        at_rest: impl Fn(&Limit) -> Limit,
-    ) -> Result<Self, String> {
-        let mut changes = cgroup::begin(root, &format!("{word}s of experiment {experiment}"))?;
-        let mut groups = BTreeMap::new();
-        for (role, limit) in arms.iter().flatten() {
-            if !groups.contains_key(role) {
-                let at_rest = at_rest(limit);
-                let name = format!("{}-{word}{role}", std::process::id());
-                let group = Group::make(root, &mut changes, &name, &at_rest)?;
-                groups.insert(*role, Member { group, at_rest, inside: false });
-            }
-        }
-        let home = groups.values().next().and_then(|member| member.group.home(root));
-        let home = home.ok_or("/proc/self/cgroup does not say where this program is")?;
-        Ok(Self { word, changes, groups, arms, home })
-    }
 }
 
 impl Member {
     fn enter(
         &mut self,
         changes: &mut Changes,
-        limit: &Limit,
+        limit: &GroupSettings,
         home: &Path,
         pids: impl Fn() -> Vec<u32>,
         word: &str,

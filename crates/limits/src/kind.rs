@@ -1,9 +1,11 @@
 //! The interface of a kind of isolation.
 
 use ringfence_experiment::plan::{Active, Plan};
-use ringfence_experiment::{Arm, Reason};
+use ringfence_experiment::task::Task;
+use ringfence_experiment::{Arm, Limit, Reason};
 
 use crate::Error;
+use crate::setting::GroupSettings;
 
 /// The tasks that are isolated.
 pub trait Tasks {
@@ -48,41 +50,33 @@ pub trait Isolation {
 pub type Begun = Result<Option<Box<dyn Isolation>>, Error>;
 
 /// A kind of isolation, before it is used.
-pub struct Kind {
+pub trait Kind {
     /// Whether an arm asks for it.
-    pub wanted: fn(&Arm) -> bool,
+    fn wanted(&self, arm: &Arm) -> bool;
+
     /// Why an arm that asks for it cannot have it on this machine while these run, if so.
-    pub missing: fn(&Plan, &Arm, &[Active]) -> Option<Reason>,
-    /// Begins it for a plan that asks for it.
-    pub begin: fn(&Plan) -> Begun,
+    fn missing(&self, plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason>;
+
+    /// Begins it for a plan that asks for it, and for which nothing is missing.
+    ///
+    /// # Errors
+    /// Where it is in use by another process, or refuses.
+    fn begin(&self, plan: &Plan) -> Begun;
+
     /// Restores the leftovers of programs that no longer run, except those in the journal of
     /// changes ([`ringfence_system::changes`]), which every kind may use. Returns what the user
     /// should know about it, one sentence each.
-    pub recover: fn() -> Result<Vec<String>, Error>,
-}
-
-impl Kind {
-    /// For kinds whose beginning tries nothing out. If no case of an experiment could be run, its
-    /// plan keeps the cases for which something is missing, and this reports what is missing.
     ///
     /// # Errors
-    /// What is missing for an arm that would be run.
-    pub fn refuse_missing(&self, plan: &Plan) -> Result<(), Error> {
-        let run = (0..plan.cases.len())
-            .filter(|case| plan.refusal(*case).is_none())
-            .map(|case| &plan.cases[case]);
-        for case in run {
-            let arm = plan.experiment.arms.iter().find(|arm| arm.name == case.arm);
-            let missing = arm
-                .filter(|arm| (self.wanted)(arm))
-                .and_then(|arm| (self.missing)(plan, arm, &case.active));
-            if let Some(why) = missing {
-                return Err(Error::Usage(format!(
-                    "arm '{}' cannot be run, because {why}",
-                    case.arm
-                )));
-            }
-        }
-        Ok(())
+    /// What could not be restored.
+    fn recover(&self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// The settings of the control group that a task of ours is moved into because of a limit of
+    /// this kind, if so.
+    fn group(&self, limit: &Limit, task: &Task) -> Option<GroupSettings> {
+        let _ = (limit, task);
+        None
     }
 }

@@ -1,53 +1,84 @@
-//! What sets tasks apart from one another while an arm runs: caches and bandwidth by resctrl, the
-//! CPU's time, disks and memory by control groups, the order of requests to a disk by the threads'
-//! I/O priority, and, where that is allowed, settings of the whole system.
+//! Limits of tasks while an arm runs, and the levers that offer them: caches and bandwidth by
+//! resctrl, the CPU's time, disks and memory by control groups, the order of requests to a disk by
+//! the threads' I/O priority, and, where that is allowed, settings of the whole system.
 //!
-//! A way to isolate is an [`Isolation`] and a row in [`KINDS`]. An arm that asks for what no row
-//! knows cannot be written, and one that asks for what this machine does not have is not run.
+//! Each kind of [`Limit`](ringfence_experiment::Limit) has a file here: how it is applied, as a row
+//! of [`KINDS`], and the lever that offers it. One that running processes can have is a row of
+//! [`OWN_GROUP`] as well. An arm that asks for what this machine does not have is not run.
 
 #![forbid(unsafe_code)]
 
 pub mod attachment;
 pub mod cgroup;
+mod cpu_weight;
 mod cpuset;
-pub mod disk;
-pub mod disk_weight;
+mod disk;
+mod disk_io;
+mod disk_weight;
+mod disk_write;
 mod error;
+mod frozen;
 mod groups;
-pub mod io_priority;
+mod io_priority;
 mod kind;
-pub mod limit;
-pub mod memory;
+pub mod lever;
+mod memory_high;
 pub mod own_group;
+pub mod quota;
 pub mod resctrl;
 pub mod running;
-mod settings;
+mod setting;
 pub mod system;
-mod weight;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::task::Task;
 use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_system::changes::{Options, PutBack, Whose};
 
 pub use error::Error;
 pub use kind::{Isolation, Kind, Tasks};
-pub use limit::Version;
-pub use settings::Settings;
+pub use resctrl::Settings;
 
-/// All of them.
-pub const KINDS: [Kind; 8] = [
-    resctrl::KIND,
-    own_group::KIND,
-    weight::KIND,
-    disk::KIND,
-    disk_weight::KIND,
-    memory::KIND,
-    io_priority::KIND,
-    system::KIND,
+use lever::Lever;
+use own_group::OwnGroup;
+
+/// All kinds of isolation.
+pub const KINDS: [&dyn Kind; 8] = [
+    &resctrl::ByResctrl,
+    &OWN_GROUP,
+    &cpu_weight::KIND,
+    &disk_write::KIND,
+    &disk_weight::KIND,
+    &memory_high::KIND,
+    &io_priority::ByPriority,
+    &system::BySystem,
+];
+
+/// Limits of running processes.
+pub const OWN_GROUP: OwnGroup =
+    OwnGroup(&[cpu_weight::in_place, disk_write::in_place, cpuset::in_place]);
+
+/// The levers that limit the CPU's time, in the order in which they are shown.
+pub const CPU_LEVERS: [&dyn Lever; 4] =
+    [&quota::Quota, &cpu_weight::Weight, &cpuset::Cpuset, &frozen::Duty];
+
+/// Those of disks, memory and caches.
+pub const MEMORY_LEVERS: [&dyn Lever; 10] = [
+    &disk_write::IoLimit,
+    &io_priority::IoNice,
+    &disk_weight::IoWeight,
+    &memory_high::MemoryHigh,
+    &system::Scheduler,
+    &system::QueueRequests,
+    &system::DirtyBackground,
+    &resctrl::Ways,
+    &resctrl::Bandwidth,
+    &resctrl::Both,
 ];
 
 /// Those that a plan asks for, begun. Arms that this machine cannot hold are not run, and want
@@ -56,13 +87,20 @@ pub const KINDS: [Kind; 8] = [
 /// # Errors
 /// Where one of them is not there, is in use by another process, or refuses.
 pub fn begin(plan: &Plan) -> Result<Vec<Box<dyn Isolation>>, Error> {
-    let wanted = |kind: &&Kind| {
-        plan.run_cases().any(|case| {
-            let name = &plan.cases[case].arm;
-            plan.experiment.arms.iter().any(|arm| arm.name == *name && (kind.wanted)(arm))
-        })
-    };
-    let begun = KINDS.iter().filter(wanted).filter_map(|kind| (kind.begin)(plan).transpose());
+    let mut wanted: BTreeSet<usize> = BTreeSet::new();
+    // If no case of an experiment could be run, its plan keeps those for which something is
+    // missing.
+    for case in plan.run_cases().collect::<BTreeSet<usize>>() {
+        let case = &plan.cases[case];
+        let Some(arm) = plan.experiment.arms.iter().find(|arm| arm.name == case.arm) else {
+            continue;
+        };
+        if let Some(why) = missing(plan, arm, &case.active) {
+            return Err(Error::Usage(format!("arm '{}' cannot be run, because {why}", arm.name)));
+        }
+        wanted.extend((0..KINDS.len()).filter(|kind| KINDS[*kind].wanted(arm)));
+    }
+    let begun = wanted.into_iter().filter_map(|kind| KINDS[kind].begin(plan).transpose());
     begun.collect()
 }
 
@@ -70,8 +108,22 @@ pub fn begin(plan: &Plan) -> Result<Vec<Box<dyn Isolation>>, Error> {
 pub fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
     KINDS
         .iter()
-        .filter(|kind| (kind.wanted)(arm))
-        .find_map(|kind| (kind.missing)(plan, arm, active))
+        .filter(|kind| kind.wanted(arm))
+        .find_map(|kind| kind.missing(plan, arm, active))
+        .or_else(|| active.iter().find_map(|active| conflict(plan, arm, active)))
+}
+
+// Why a task cannot have all of its limits at once.
+fn conflict(plan: &Plan, arm: &Arm, active: &Active) -> Option<Reason> {
+    let variant = &plan.variants[active.role][active.variant];
+    let quota = variant.quota.filter(|_| matches!(variant.task, Task::Command(_)));
+    let mut groups: Vec<_> =
+        quota.map(|share| ("quota", quota::settings(share))).into_iter().collect();
+    for limit in arm.limits_of(&plan.experiment.roles[active.role].name) {
+        let of_kind = KINDS.iter().filter_map(|kind| kind.group(limit, &variant.task));
+        groups.extend(of_kind.map(|settings| (limit.key(), settings)));
+    }
+    if groups.len() < 2 { None } else { groups::conflict(&groups) }
 }
 
 // How long a killed program may take to die and to release its journal.
@@ -100,7 +152,7 @@ pub fn recover_all() -> Vec<String> {
 
 fn recover_others(root: &FsRoot) -> Vec<String> {
     cgroup::sweep(root);
-    KINDS.iter().filter_map(|kind| (kind.recover)().ok()).flatten().collect()
+    KINDS.iter().filter_map(|kind| kind.recover().ok()).flatten().collect()
 }
 
 /// Control groups left over from an earlier version of this program, which wrote no journal.

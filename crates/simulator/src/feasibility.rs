@@ -90,28 +90,13 @@ pub fn plan_with(
 }
 
 fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<Reason> {
-    let weighted = !arm.cpu_weight.is_empty();
-    weighted
-        .then(|| "cpu_weight is not simulated, since scheduling is not".into())
-        .or_else(|| {
-            (!arm.frozen.is_empty())
-                .then(|| "frozen is not simulated, since nothing runs already".into())
-        })
-        .or_else(|| {
-            (!arm.cpuset.is_empty())
-                .then(|| "cpuset is not simulated, since scheduling is not".into())
-        })
-        .or_else(|| {
-            let of_disks = [
-                ("disk_write", arm.disk_write.is_empty()),
-                ("disk_weight", arm.disk_weight.is_empty()),
-                ("memory_high", arm.memory_high.is_empty()),
-                ("io_priority", arm.io_priority.is_empty()),
-                ("system", arm.system.is_empty()),
-            ];
-            let (key, _) = of_disks.into_iter().find(|(_, unset)| !unset)?;
-            Some(format!("{key} is not simulated, since files and disks are not").into())
-        })
+    let system = || {
+        (!arm.system.is_empty())
+            .then(|| "system is not simulated, since files and disks are not".into())
+    };
+    arm.each_limit()
+        .find_map(|(_, limit)| limit.not_simulated())
+        .or_else(system)
         .or_else(|| isolation::missing(plan, arm, description))
 }
 

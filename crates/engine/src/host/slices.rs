@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_experiment::plan::Active;
 use ringfence_experiment::units::Share;
-use ringfence_experiment::{Experiment, Freezing};
+use ringfence_experiment::{Experiment, Freezing, Limit};
 use ringfence_system::attach::{FreezeError, Freezer, NotYet};
 
 use super::super::EngineError;
@@ -45,13 +45,15 @@ impl Slices {
         experiment: &Experiment,
         arm: usize,
     ) -> Self {
-        let frozen = &experiment.arms[arm].frozen;
         let mut all = Vec::new();
         for (number, guest) in guests.iter_mut().enumerate().filter(|(_, guest)| guest.runs(active))
         {
-            let Some(&Share(share)) = frozen.get(&experiment.roles[guest.role()].name) else {
-                continue;
-            };
+            let limits = experiment.arms[arm].limits_of(&experiment.roles[guest.role()].name);
+            let frozen = limits.iter().find_map(|limit| match limit {
+                Limit::Frozen(Share(share)) => Some(*share),
+                _ => None,
+            });
+            let Some(share) = frozen else { continue };
             let Some(freezer) = guest.freezer.take() else { continue };
             all.push(Slicing::begin(number, freezer, share, guest.longest));
         }

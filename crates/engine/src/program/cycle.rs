@@ -8,7 +8,7 @@ use ringfence_machine::clock::Clock;
 use ringfence_machine::root::FsRoot;
 
 use crate::process;
-use ringfence_limits::limit::PERIOD_US;
+use ringfence_limits::quota::PERIOD_US;
 use rustix::process::Signal;
 
 // Looking for new processes reads all of /proc: not in every period.

@@ -8,7 +8,7 @@ use ringfence_machine::clock::Clock;
 use super::latencies::Counted;
 use super::tally::Tally;
 use crate::shm::Slot;
-use ringfence_limits::limit::PERIOD_US;
+use ringfence_limits::quota::PERIOD_US;
 
 /// Sleeps until a time on the clock or another order, and answers questions meanwhile; no work.
 pub fn rest(

@@ -2,7 +2,7 @@
 
 use ringfence_machine::cpulist::CpuSet;
 
-use super::{Arm, Experiment, Measure, Role, SCHEMA, isolation};
+use super::{Arm, Experiment, Measure, Role, SCHEMA, limit};
 use crate::nearest;
 use crate::one_or_many::OneOrMany;
 use crate::task::Settings;
@@ -60,9 +60,7 @@ impl Experiment {
 
     fn arm_problem(&self, arm: &Arm, roles: &[&str], arms: &[&str]) -> Option<String> {
         self.activity_problem(arm, roles)
-            .or_else(|| {
-                isolation::problem(arm).map(|problem| format!("arm '{}': {problem}", arm.name))
-            })
+            .or_else(|| limit::problem(arm).map(|problem| format!("arm '{}': {problem}", arm.name)))
             .or_else(|| values_problem(arm))
             .or_else(|| between_problem(arm, arms))
             .or_else(|| baseline_problem(arm, arms))

@@ -40,14 +40,12 @@ mod check;
 mod decide;
 mod episode;
 mod freezing;
-mod isolation;
 mod kind;
+mod limit;
 
 use std::collections::BTreeMap;
 
 use ringfence_machine::cpulist::CpuSet;
-use ringfence_machine::units::Bytes;
-use ringfence_resctrl::Schemata;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use toml::Table;
 
@@ -55,14 +53,14 @@ pub use decide::Decide;
 pub use episode::Episode;
 pub use freezing::{FreezeBy, Freezing};
 pub use kind::Kind;
+pub use limit::Limit;
 
-use crate::io_priority::IoPriority;
 use crate::nearest;
 use crate::one_or_many::OneOrMany;
 use crate::quantity::Quantity;
 use crate::system::SystemSetting;
 use crate::task::{Settings, Tasks};
-use crate::units::{Rate, Share, Span};
+use crate::units::{Share, Span};
 
 /// The version of the file format that this program writes; it reads all from 1 on. Version 1 calls
 /// some keys otherwise: `blocks`, `fence_settle`, `budget`.
@@ -248,66 +246,26 @@ pub struct Role {
 
 /// Tasks that run at once, and what they are compared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "limit::Written", into = "limit::Written")]
 pub struct Arm {
     /// Its name.
     pub name: String,
     /// The roles that run; the others are paused.
     pub active: Vec<String>,
     /// The arm it is compared with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// An arm that has a window between this arm's and its baseline's, and is in no comparison:
     /// what it leaves behind would show as an effect.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<String>,
     /// Parameters that roles' tasks have in this arm instead of their own, by role.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Settings>,
     /// Which of a role's tasks run in this arm, by their place in its list, from 1; absent: each.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub only: BTreeMap<String, OneOrMany<u32>>,
-    /// What roles and existing groups may use of caches and bandwidth while this arm runs, as
-    /// resctrl's schemata: by role, or by group with a `/` in front (`/` itself is the default
-    /// group). What is not named is as before the experiment; afterwards everything is.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub resctrl: BTreeMap<String, Schemata>,
-    /// The weight of roles' processes against everything else that wants their CPUs, 1 to 10000, as
-    /// a control group's `cpu.weight`. A group without a weight has 100, so that 10 gets a tenth of
-    /// what such a group gets.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub cpu_weight: BTreeMap<String, u32>,
-    /// At most so many bytes a second that a role's processes, all together, write to each disk
-    /// below the folder that its task uses (a program's: the current one), 256KiB/s or more, as a
-    /// control group's `io.max`. It holds for what they give to the disk themselves, directly or by
-    /// a sync, and not for what the kernel writes back later.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub disk_write: BTreeMap<String, Rate>,
-    /// The weight of roles' processes against everything else that wants their disks, 1 to 1000, as
-    /// a control group's `io.bfq.weight`, or `io.weight` where its cost model is in use. A group
-    /// without a weight has 100.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub disk_weight: BTreeMap<String, u32>,
-    /// A memory limit for roles' processes, all together and cached pages included, as a control
-    /// group's `memory.high`, 1MiB or more. Processes that take more are throttled. Pages count
-    /// where they were first cached.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub memory_high: BTreeMap<String, Bytes>,
-    /// The I/O priority of roles' threads, `idle` or `best-effort 0` to `best-effort 7`. It holds
-    /// for requests that they give to a disk themselves, where its scheduler heeds it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub io_priority: BTreeMap<String, IoPriority>,
-    /// The CPUs of roles that are running processes, set as their control group's `cpuset.cpus`:
-    /// fewer than it has. A role that is started has its own CPUs (`cpus` of the role).
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub cpuset: BTreeMap<String, CpuSet>,
-    /// The share of their time for which roles that are running processes are paused, in slices of
-    /// some milliseconds: at most what [`Freezing::share`] allows them to be paused in all.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub frozen: BTreeMap<String, Share>,
+    /// What roles may use while this arm runs, by role, each kind once and in the order of
+    /// [`Limit`]'s.
+    pub limits: BTreeMap<String, Vec<Limit>>,
     /// Settings of the whole system while this arm runs: `DISK/scheduler`, `DISK/nr_requests` and
     /// `vm.dirty_background_bytes`. They are changed only where `--system` allows it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub system: BTreeMap<SystemSetting, String>,
 }
 
@@ -345,14 +303,7 @@ impl Arm {
             between: None,
             set: BTreeMap::new(),
             only: BTreeMap::new(),
-            resctrl: BTreeMap::new(),
-            cpu_weight: BTreeMap::new(),
-            disk_write: BTreeMap::new(),
-            disk_weight: BTreeMap::new(),
-            memory_high: BTreeMap::new(),
-            io_priority: BTreeMap::new(),
-            cpuset: BTreeMap::new(),
-            frozen: BTreeMap::new(),
+            limits: BTreeMap::new(),
             system: BTreeMap::new(),
         }
     }

@@ -5,7 +5,7 @@ use super::episodes::is_whole_run;
 use crate::experiment::Freezing;
 use crate::task::Task;
 use crate::task::Variant;
-use crate::{Arm, Experiment, Role};
+use crate::{Experiment, Limit, Role};
 
 /// The number of instances of a role to place; none for running processes.
 pub fn instances(role: &Role, variants: &[Variant]) -> u32 {
@@ -60,12 +60,16 @@ pub fn check(
 
 // A role that is started.
 fn check_started(experiment: &Experiment, name: &str) -> Result<(), String> {
-    if let Some((arm, table, instead)) =
-        experiment.arms.iter().find_map(|arm| for_attached_only(arm, name))
-    {
-        return Err(format!(
-            "arm '{arm}': {table} is for running processes, and '{name}' is started: {instead}"
-        ));
+    for arm in &experiment.arms {
+        for limit in arm.limits_of(name) {
+            if let Some(instead) = limit.instead_if_started() {
+                return Err(format!(
+                    "arm '{}': {} is for running processes, and '{name}' is started: {instead}",
+                    arm.name,
+                    limit.key()
+                ));
+            }
+        }
     }
     Ok(())
 }
@@ -95,26 +99,29 @@ fn check_single(role: &Role, variants: &[Variant]) -> Result<(), String> {
 
 // What arms ask of running processes.
 fn check_arms(experiment: &Experiment, name: &str) -> Result<(), String> {
-    if let Some((arm, table)) =
-        experiment.arms.iter().find_map(|arm| Some((arm, not_limited_by(arm, name)?)))
-    {
-        return Err(format!(
-            "arm '{}': {table} names '{name}', a running process, to which it cannot be applied: \
-             use quota, cpu_weight, cpuset or disk_write",
-            arm.name
-        ));
-    }
     let freezing = experiment.measure.freezing.unwrap_or_default();
-    let share =
-        |arm: &Arm| arm.frozen.get(name).filter(|share| share.0 > freezing.share.0).copied();
-    if let Some((arm, share)) =
-        experiment.arms.iter().find_map(|arm| Some((&arm.name, share(arm)?)))
-    {
-        return Err(format!(
-            "arm '{arm}': frozen = {share} exceeds the allowed share of time for pauses of \
-             '{name}', which is {}: allow more (freezing, --frozen-share), or pause it less",
-            freezing.share
-        ));
+    let limits = experiment
+        .arms
+        .iter()
+        .flat_map(|arm| arm.limits_of(name).iter().map(move |limit| (&arm.name, limit)));
+    for (arm, limit) in limits {
+        if !limit.is_for_running() {
+            return Err(format!(
+                "arm '{arm}': {} names '{name}', a running process, to which it cannot be \
+                 applied: use {}",
+                limit.key(),
+                Limit::OF_RUNNING
+            ));
+        }
+        if let Limit::Frozen(share) = limit
+            && share.0 > freezing.share.0
+        {
+            return Err(format!(
+                "arm '{arm}': frozen = {share} exceeds the allowed share of time for pauses of \
+                 '{name}', which is {}: allow more (freezing, --frozen-share), or pause it less",
+                freezing.share
+            ));
+        }
     }
     Ok(())
 }
@@ -160,30 +167,6 @@ fn check_pauses(
         ));
     }
     Ok(())
-}
-
-// A table of an arm that names this role and works only for running processes, and what to use
-// instead.
-fn for_attached_only<'a>(
-    arm: &'a Arm,
-    role: &str,
-) -> Option<(&'a str, &'static str, &'static str)> {
-    let tables = [
-        ("cpuset", arm.cpuset.contains_key(role), "make a role of it with other cpus"),
-        ("frozen", arm.frozen.contains_key(role), "give it a quota"),
-    ];
-    let (table, _, instead) = tables.into_iter().find(|(_, named, _)| *named)?;
-    Some((&arm.name, table, instead))
-}
-
-// A table of an arm that names this role and works only for tasks that this program starts.
-fn not_limited_by(arm: &Arm, role: &str) -> Option<&'static str> {
-    let tables = [
-        ("disk_weight", arm.disk_weight.contains_key(role)),
-        ("memory_high", arm.memory_high.contains_key(role)),
-        ("io_priority", arm.io_priority.contains_key(role)),
-    ];
-    tables.into_iter().find_map(|(table, named)| named.then_some(table))
 }
 
 // Whether some arm runs without it.

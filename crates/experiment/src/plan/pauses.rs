@@ -1,7 +1,7 @@
 //! The cases for which running processes are paused.
 
 use super::Plan;
-use crate::experiment::Freezing;
+use crate::experiment::{Freezing, Limit};
 use std::time::Duration;
 
 impl Plan {
@@ -23,8 +23,12 @@ impl Plan {
     pub(super) fn sliced(&self, case: usize) -> Duration {
         let measure = &self.experiment.measure;
         let arm = self.experiment.arms.iter().find(|arm| arm.name == self.cases[case].arm);
-        let shares = arm.into_iter().flat_map(|arm| arm.frozen.values());
+        let limits = arm.into_iter().flat_map(|arm| arm.limits.values()).flatten();
         let freezing = measure.freezing.unwrap_or_default();
-        shares.map(|share| freezing.slices(measure.window.0, *share)).max().unwrap_or_default()
+        let slices = limits.filter_map(|limit| match limit {
+            Limit::Frozen(share) => Some(freezing.slices(measure.window.0, *share)),
+            _ => None,
+        });
+        slices.max().unwrap_or_default()
     }
 }

@@ -11,7 +11,7 @@ use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_report::Style;
 use ringfence_report::html;
-use ringfence_studies::prove::lever::Candidate;
+use ringfence_studies::prove::Candidate;
 use ringfence_studies::prove::{
     Confirmation, Control, Price, Proof, Question, Reached, Record, Settles, Tried, Verdict, Worked,
 };

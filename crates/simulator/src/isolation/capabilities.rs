@@ -72,8 +72,9 @@ impl Ways {
 /// has.
 pub(super) fn mounted(experiment: &Experiment) -> MountOptions {
     let named = |wanted: [Resource; 2]| {
-        let tables = experiment.arms.iter().flat_map(|arm| arm.resctrl.values());
-        tables.flat_map(Schemata::settings).any(|(resource, _, _)| wanted.contains(resource))
+        let tables = experiment.arms.iter().flat_map(|arm| arm.resctrl());
+        let mut settings = tables.flat_map(|(_, schemata)| schemata.settings());
+        settings.any(|(resource, _, _)| wanted.contains(resource))
     };
     MountOptions {
         cdp: named([Resource::L3Code, Resource::L3Data]),

@@ -65,15 +65,13 @@ fn before(offered: &Offered) -> State {
 
 fn with_arms(experiment: &Experiment, keep: impl Fn(&Arm) -> bool) -> Experiment {
     let mut experiment = experiment.clone();
-    experiment.arms.iter_mut().filter(|arm| !keep(arm)).for_each(|arm| arm.resctrl.clear());
+    experiment.arms.iter_mut().filter(|arm| !keep(arm)).for_each(|arm| arm.limits.clear());
     experiment
 }
 
 /// Why a described machine cannot hold what an arm asks of resctrl, if so.
 pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Reason> {
-    if arm.resctrl.is_empty() {
-        return None;
-    }
+    arm.resctrl().next()?;
     let options = mounted(&plan.experiment);
     let Some(offered) = description.offered_as(options) else {
         return Some("the described processor shows no RDT (Intel) or PQoS (AMD)".into());
@@ -101,8 +99,7 @@ pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Reas
         true => locked_bits(&locks, domain),
         false => Mask(0),
     };
-    let refused =
-        arm.resctrl.values().find_map(|schemata| refused(schemata, &offered.info, &taken));
+    let refused = arm.resctrl().find_map(|(_, schemata)| refused(schemata, &offered.info, &taken));
     refused.or_else(|| {
         let classes =
             Classes::of(plan, description, Some(&settings), &offered).all.len() + locks.len();
@@ -122,7 +119,8 @@ fn undivided(arm: &Arm, description: &Description, options: MountOptions) -> Opt
     let levels =
         [description.last_ways(options), description.second_ways(options)].into_iter().flatten();
     let named = |resource: &Resource| {
-        arm.resctrl.values().flat_map(Schemata::settings).any(|(known, _, _)| known == resource)
+        let mut settings = arm.resctrl().flat_map(|(_, schemata)| schemata.settings());
+        settings.any(|(known, _, _)| known == resource)
     };
     levels.filter(|level| level.apart).find_map(|level| {
         let whole = level.whole();
@@ -144,8 +142,8 @@ pub fn notes(plan: &Plan, description: &Description) -> Vec<String> {
     let arms = || run.iter().map(|case| plan.cases[*case].arm.as_str()).collect::<BTreeSet<_>>();
     let set = plan.experiment.arms.iter().filter(|arm| arms().contains(arm.name.as_str()));
     let set: Vec<&Resource> = set
-        .flat_map(|arm| arm.resctrl.values())
-        .flat_map(Schemata::settings)
+        .flat_map(|arm| arm.resctrl())
+        .flat_map(|(_, schemata)| schemata.settings())
         .map(|(known, _, _)| known)
         .collect();
     let levels =

@@ -9,7 +9,7 @@ use ringfence_machine::units::Bytes;
 use ringfence_resctrl::{Domain, Info, Mask, Resource, Schemata, State, plan};
 use ringfence_simulator::Description;
 
-use crate::prove::lever::Shared;
+use ringfence_limits::lever::Shared;
 
 /// What there is.
 #[derive(Debug, Clone, PartialEq, Default)]

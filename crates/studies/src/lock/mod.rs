@@ -21,7 +21,7 @@ use std::path::Path;
 use ringfence_experiment::task::{Flush, FlushBetween, Memory, OneTask, Reads, Settings, Tasks};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{
-    Arm, Experiment, ExperimentError, Kind, Measure, Placement, PlacementKind, Role,
+    Arm, Experiment, ExperimentError, Kind, Limit, Measure, Placement, PlacementKind, Role,
 };
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
@@ -160,7 +160,9 @@ fn arm(
     if !reader.is_empty() {
         arm.set.insert(READER.into(), reader);
     }
-    arm.resctrl = row.resctrl.clone();
+    for (name, schemata) in &row.resctrl {
+        arm.limit(name, Limit::Resctrl(schemata.clone()));
+    }
     arm
 }
 
@@ -253,6 +255,10 @@ mod tests {
         shared_out(&info, &state, (3, 0), 1 << 20, Bytes::kib(256)).unwrap()
     }
 
+    fn resctrl(arm: &Arm) -> Vec<(&str, String)> {
+        arm.resctrl().map(|(name, schemata)| (name, schemata.to_string())).collect()
+    }
+
     fn names(experiment: &Experiment) -> Vec<&str> {
         experiment.arms.iter().map(|arm| arm.name.as_str()).collect()
     }
@@ -278,14 +284,13 @@ mod tests {
             assert_eq!(arm.baseline.as_deref(), baseline, "{}", arm.name);
             assert_eq!(arm.active.contains(&NOISE.to_string()), arm.name.ends_with("noise"));
             let isolated = arm.name.starts_with("own ways");
-            assert_eq!(
-                arm.resctrl.get(READER).map(|mine| mine.to_string()),
-                isolated.then(|| "L3:0=1\n".to_string())
-            );
-            assert_eq!(arm.resctrl.len(), if isolated { 3 } else { 0 }, "{:?}", arm.resctrl);
+            let expected = [("/", "L3:0=7fe\n"), ("/web", "L3:0=3e\n"), (READER, "L3:0=1\n")];
+            let sets = resctrl(arm);
+            match isolated {
+                true => assert_eq!(sets, expected.map(|(name, text)| (name, text.to_owned()))),
+                false => assert!(sets.is_empty(), "{sets:?}"),
+            }
         }
-        assert_eq!(experiment.arms[5].resctrl["/"].to_string(), "L3:0=7fe\n");
-        assert_eq!(experiment.arms[5].resctrl["/web"].to_string(), "L3:0=3e\n");
         let flushed = experiment.arms[9].set[READER].written();
         assert_eq!(
             (flushed["flush"].as_str(), flushed["dirty"].as_bool()),
@@ -328,7 +333,7 @@ mod tests {
         assert!(names(&preloaded).contains(&"own ways, preloaded, clwb"));
         let arm = preloaded.arms.iter().find(|arm| arm.name == "own ways, preloaded").unwrap();
         assert_eq!(arm.set[READER].written()["preload"].as_bool(), Some(true));
-        assert_eq!(arm.resctrl[READER].to_string(), "L3:0=1\n");
+        assert!(resctrl(arm).contains(&(READER, "L3:0=1\n".to_owned())));
         let bare = experiment(&size, &Capabilities::default()).unwrap();
         assert!(
             names(&bare)

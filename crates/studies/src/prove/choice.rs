@@ -5,7 +5,7 @@ use ringfence_experiment::Reason;
 use ringfence_experiment::budget::Budget;
 use serde::{Serialize, Serializer};
 
-use super::lever::Candidate;
+use ringfence_limits::lever::Candidate;
 
 /// What the aggressor pays.
 #[derive(Debug, Clone, Serialize)]

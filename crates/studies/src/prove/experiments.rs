@@ -3,9 +3,9 @@
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Arm, Decide, Experiment, Kind, Measure, OneOrMany, Placement, Role};
 
-use super::lever::Candidate;
 use super::time::{self, Given};
 use super::{AGGRESSOR, ALONE, ATTEMPTS, BESIDE, Question, VICTIM};
+use ringfence_limits::lever::Candidate;
 
 /// Is anything needed? Stops once the slowdown is known to be on one side of the budget.
 pub fn baseline(question: &Question, whole_runs: bool, given: Given) -> Experiment {

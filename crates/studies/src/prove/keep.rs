@@ -4,7 +4,7 @@ use crate::StudyError;
 use ringfence_engine::EngineError;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Share;
-use ringfence_limits::{attachment, own_group, resctrl};
+use ringfence_limits::{OWN_GROUP, attachment, own_group, resctrl};
 use serde::Serialize;
 
 use super::time::Given;
@@ -31,20 +31,16 @@ pub fn keep(proof: &Proof) -> Result<Option<Kept>, StudyError> {
     }
     let Some(confirmed) = proof.confirmations.last() else { return Ok(None) };
     let (question, candidate) = (&proof.record.question, &confirmed.tried.candidate);
-    if !candidate.arm.resctrl.is_empty() {
+    if candidate.arm.resctrl().next().is_some() {
         let experiment = experiments::confirmation(question, false, candidate, 0, Given::default());
         let kept = resctrl::keep(&experiment, &candidate.arm.name, |role| running(question, role));
         let resctrl = Some(kept.map_err(EngineError::from)?);
         return Ok(Some(Kept { resctrl, limits: Vec::new() }));
     }
     let Task::Attached(attached) = question.aggressor.task() else { return Ok(None) };
-    let limits = own_group::limits(attached, &candidate.arm, AGGRESSOR, quota(candidate))
-        .map_err(|why| StudyError::Usage(format!("it cannot be kept, because {why}")))?;
-    if limits.is_empty() {
-        return Ok(None);
-    }
-    let limits = own_group::keep(attached, &limits).map_err(EngineError::from)?;
-    Ok(Some(Kept { resctrl: None, limits }))
+    let limits = candidate.arm.limits_of(AGGRESSOR);
+    let limits = OWN_GROUP.keep(attached, limits, quota(candidate)).map_err(EngineError::from)?;
+    Ok((!limits.is_empty()).then_some(Kept { resctrl: None, limits }))
 }
 
 fn quota(candidate: &Candidate) -> Option<Share> {

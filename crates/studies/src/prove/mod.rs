@@ -12,7 +12,6 @@ mod choice;
 pub mod control;
 mod experiments;
 mod keep;
-pub mod lever;
 mod levers;
 mod order;
 mod proof;
@@ -35,15 +34,14 @@ mod simulated {
     use ringfence_experiment::plan::{Active, Plan};
     use ringfence_experiment::sample::Sample;
     use ringfence_experiment::units::Share;
-    use ringfence_experiment::{Arm, Experiment, Measure, PlacementKind};
+    use ringfence_experiment::{Arm, Experiment, Limit, Measure, PlacementKind};
     use ringfence_machine::cpulist::CpuId;
     use ringfence_machine::fixtures;
     use ringfence_machine::topology::Topology;
 
-    use super::lever::Candidate;
     use super::proof::{Proof, Verdict};
     use super::time::Given;
-    use super::{AGGRESSOR, ALONE, BESIDE, Question, Record, VICTIM, experiments};
+    use super::{AGGRESSOR, ALONE, BESIDE, Candidate, Question, Record, VICTIM, experiments};
     use crate::Stage;
 
     const BUDGET: f64 = 0.05;
@@ -162,8 +160,8 @@ mod simulated {
     }
 
     fn candidate(name: &str) -> Candidate {
-        let mut arm = Arm::new(name, &[VICTIM, AGGRESSOR], Some(ALONE));
-        arm.resctrl.insert(VICTIM.into(), "L3:0=f".parse().unwrap());
+        let ways = Limit::Resctrl("L3:0=f".parse().unwrap());
+        let arm = Arm::new(name, &[VICTIM, AGGRESSOR], Some(ALONE)).with(VICTIM, ways);
         Candidate {
             lever: "cat".into(),
             arm,
@@ -334,10 +332,10 @@ pub use aggressor_work::{LEAST_BYTES_PER_S, Worked};
 pub use choice::{Price, Tried};
 pub use control::Control;
 pub use keep::{Kept, keep};
-pub use lever::{Candidate, started_in_group};
-pub use levers::names as lever_names;
+pub use levers::{list as lever_list, names as lever_names};
 pub use proof::{CLEARLY_FASTER, Confirmation, Proof, Reached, Verdict};
 pub use question::{Files, Question, Record};
+pub use ringfence_limits::lever::{AGGRESSOR, ALONE, Candidate, VICTIM, started_in_group};
 pub use ringfence_limits::own_group::Left as KeptLimit;
 pub use ringfence_limits::resctrl::Kept as KeptByResctrl;
 pub use run::{KEEP_NOTHING, check_time, default_time, plan_of_baseline, precision, run};
@@ -346,11 +344,5 @@ pub use settles::Settles;
 /// Confirmations at most.
 pub const ATTEMPTS: usize = 2;
 
-/// The victim's role, also the metric.
-pub const VICTIM: &str = "victim";
-/// The aggressor's role.
-pub const AGGRESSOR: &str = "aggressor";
-/// The arm without an aggressor.
-pub const ALONE: &str = "alone";
 /// The arm with the aggressor as it is.
 pub const BESIDE: &str = "beside";

@@ -1,6 +1,6 @@
 //! In which order candidates are tried where there is not time for all: a pure function.
 
-use super::lever::Candidate;
+use ringfence_limits::lever::Candidate;
 
 /// The candidates by their numbers, those that are likeliest to help first: the strongest setting
 /// of each lever, then the next stronger of each. Levers come in the order in which they were

@@ -12,12 +12,12 @@ use ringfence_experiment::{Kind, Reason};
 use serde::Serialize;
 
 use super::choice::{self, Price, Tried};
-use super::lever::Candidate;
 use super::question::{LEFT_OUT, is_of_time};
 use super::settles::Settles;
 use super::time;
 use super::{ALONE, BESIDE, Control, Record, VICTIM};
 use crate::Stage;
+use ringfence_limits::lever::Candidate;
 
 /// What the victim's quantity is, ns, whatever a budget that is a share would be about.
 #[derive(Debug, Clone, Serialize)]
@@ -535,13 +535,16 @@ mod tests {
 
     fn candidate(name: &str, set: &str) -> Candidate {
         struct Any;
-        impl crate::prove::lever::Lever for Any {
+        impl ringfence_limits::lever::Lever for Any {
             fn name(&self) -> &'static str {
                 "any"
             }
+            fn about(&self) -> &'static str {
+                "a test"
+            }
             fn candidates(
                 &self,
-                _: &crate::prove::lever::LeverContext,
+                _: &ringfence_limits::lever::LeverContext,
             ) -> Result<Vec<Candidate>, Reason> {
                 Err("it is a test".into())
             }

@@ -10,8 +10,8 @@ use ringfence_experiment::{Measure, PlacementKind, Reason};
 use ringfence_machine::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 
-use super::lever::Candidate;
 use super::{Control, Worked};
+use ringfence_limits::lever::Candidate;
 
 /// The version of the record's format that is written; all from 1 on are read. Version 1 calls
 /// `trials` `lives`, `candidates` `offers`, and the baseline's folder `look`.

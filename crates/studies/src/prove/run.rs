@@ -10,7 +10,6 @@ use ringfence_experiment::units::Span;
 use ringfence_experiment::{PlacementKind, Reason};
 use ringfence_machine::Machine;
 
-use super::lever::{Candidate, LeverContext, Shared};
 use super::proof::Proof;
 use super::question::{ANY_LEVER, LEFT_OUT, OTHER_SETTINGS};
 use super::settles::trial_length;
@@ -21,6 +20,7 @@ use super::{
 };
 use crate::measure;
 use crate::{Done, Here, Kept, Planned, Stage, Study, StudyError};
+use ringfence_limits::lever::{Candidate, LeverContext, Shared};
 
 /// The baseline's plan: what can be checked before anything runs.
 ///

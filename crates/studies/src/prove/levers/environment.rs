@@ -8,7 +8,7 @@ use object::{Endianness, elf};
 use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Command, Commands, Task};
 
-use crate::prove::lever::{Candidate, Lever, LeverContext, started};
+use ringfence_limits::lever::{Candidate, Lever, LeverContext, started};
 
 pub struct Environment;
 
@@ -18,6 +18,10 @@ const PMDK: [(&str, &str); 3] =
 impl Lever for Environment {
     fn name(&self) -> &'static str {
         "env"
+    }
+
+    fn about(&self) -> &'static str {
+        "PMDK's variables, and those of --try-env (programs)"
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {

@@ -3,13 +3,17 @@
 use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Dirties, DirtyIo, Settings, Task};
 
-use crate::prove::lever::{Candidate, Lever, LeverContext};
+use ringfence_limits::lever::{Candidate, Lever, LeverContext};
 
 pub struct GentlerForm;
 
 impl Lever for GentlerForm {
     fn name(&self) -> &'static str {
         "io"
+    }
+
+    fn about(&self) -> &'static str {
+        "other calls that write (the built-in writer to files)"
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {

@@ -3,13 +3,17 @@
 use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Flush, Instruction, Parameters, Settings, Task, Write, Writes};
 
-use crate::prove::lever::{Candidate, Lever, LeverContext};
+use ringfence_limits::lever::{Candidate, Lever, LeverContext};
 
 pub struct GentlerInstruction;
 
 impl Lever for GentlerInstruction {
     fn name(&self) -> &'static str {
         "instruction"
+    }
+
+    fn about(&self) -> &'static str {
+        "other flush instructions (built-in writers)"
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {

@@ -1,56 +1,35 @@
-//! The levers: first those that need no privilege beyond making a control group, then those of
-//! resctrl.
+//! The levers: those of this crate, which change what the aggressor does, and those of limits.
 
-mod bandwidth;
-mod both;
-mod cpuset;
-mod disk_io;
-mod duty;
 mod environment;
 mod form;
 mod instruction;
-mod io_limit;
-mod io_weight;
-mod ionice;
-mod memory_high;
 mod other_dir;
-mod own_group;
 mod pace;
 mod placement;
-mod quota;
-mod system;
-mod ways;
-mod weight;
 
-use super::lever::Lever;
+use ringfence_limits::lever::Lever;
+use ringfence_limits::{CPU_LEVERS, MEMORY_LEVERS};
 
 /// All of them, in the order in which they are shown.
-pub fn all() -> Vec<Box<dyn Lever>> {
-    vec![
-        Box::new(placement::OtherPlacement),
-        Box::new(instruction::GentlerInstruction),
-        Box::new(form::GentlerForm),
-        Box::new(environment::Environment),
-        Box::new(pace::Pacing),
-        Box::new(quota::Quota),
-        Box::new(weight::Weight),
-        Box::new(cpuset::Cpuset),
-        Box::new(duty::Duty),
-        Box::new(other_dir::OtherDir),
-        Box::new(io_limit::IoLimit),
-        Box::new(ionice::IoNice),
-        Box::new(io_weight::IoWeight),
-        Box::new(memory_high::MemoryHigh),
-        Box::new(system::Scheduler),
-        Box::new(system::QueueRequests),
-        Box::new(system::DirtyBackground),
-        Box::new(ways::Ways),
-        Box::new(bandwidth::Bandwidth),
-        Box::new(both::Both),
-    ]
+pub fn all() -> Vec<&'static dyn Lever> {
+    let own: [&dyn Lever; 5] = [
+        &placement::OtherPlacement,
+        &instruction::GentlerInstruction,
+        &form::GentlerForm,
+        &environment::Environment,
+        &pace::Pacing,
+    ];
+    let other_dir: [&dyn Lever; 1] = [&other_dir::OtherDir];
+    own.into_iter().chain(CPU_LEVERS).chain(other_dir).chain(MEMORY_LEVERS).collect()
 }
 
 /// Their names, as on the command line.
 pub fn names() -> Vec<&'static str> {
     all().iter().map(|lever| lever.name()).collect()
+}
+
+/// A line about each, as the help lists them.
+pub fn list() -> String {
+    let line = |lever: &&dyn Lever| format!("  {:<16}  {}", lever.name(), lever.about());
+    all().iter().map(line).collect::<Vec<_>>().join("\n")
 }

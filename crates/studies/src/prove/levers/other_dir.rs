@@ -9,13 +9,17 @@ use ringfence_experiment::task::{Settings, Task};
 use ringfence_machine::medium::{FileSystemKind, Medium};
 use ringfence_machine::root::FsRoot;
 
-use crate::prove::lever::{Candidate, Lever, LeverContext};
+use ringfence_limits::lever::{Candidate, Lever, LeverContext};
 
 pub struct OtherDir;
 
 impl Lever for OtherDir {
     fn name(&self) -> &'static str {
         "other-dir"
+    }
+
+    fn about(&self) -> &'static str {
+        "files in the folder of --other-dir (built-in tasks on files)"
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {

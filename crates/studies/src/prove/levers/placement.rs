@@ -5,14 +5,18 @@ use ringfence_experiment::task::Task;
 use ringfence_experiment::{Arm, PlacementKind, Reason, Role};
 use ringfence_machine::cpulist::CpuSet;
 
-use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use ringfence_limits::lever::{Candidate, Lever, LeverContext, started};
 
 pub struct OtherPlacement;
 
 impl Lever for OtherPlacement {
     fn name(&self) -> &'static str {
         "placement"
+    }
+
+    fn about(&self) -> &'static str {
+        "CPUs farther away from the victim"
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {

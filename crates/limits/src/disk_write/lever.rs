@@ -1,30 +1,30 @@
 //! A limit of what the aggressor writes to its disks a second, by control groups.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use ringfence_experiment::shell;
 use ringfence_experiment::task::{Attached, DirtyIo, Io, Sync, Task};
 use ringfence_experiment::units::Rate;
-use ringfence_experiment::{Arm, Reason};
-use ringfence_limits::disk::{self, Here, WRITE_BPS};
-use ringfence_limits::limit::Limit;
-use ringfence_limits::{Version, own_group};
+use ringfence_experiment::{Limit, Reason};
 use ringfence_machine::units::Bytes;
 
-use super::{disk_io, pace};
-use crate::prove::lever::{Candidate, Lever, LeverContext, started, started_in_group};
-use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use super::{KIND, WRITE_BPS, settings};
+use crate::lever::{Candidate, LEAST_WRITTEN, Lever, LeverContext, started, started_in_group};
+use crate::setting::Version;
+use crate::{attachment, disk, disk_io, own_group};
 
+/// The lever `io-limit`.
 pub struct IoLimit;
 
 const SHARES: [f64; 3] = [0.5, 0.25, 0.1];
 
-// A program that writes less than this is not limited further.
-pub(super) const LEAST: f64 = (2 << 20) as f64;
-
 impl Lever for IoLimit {
     fn name(&self) -> &'static str {
         "io-limit"
+    }
+
+    fn about(&self) -> &'static str {
+        "a limit on its disk writes"
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
@@ -35,7 +35,9 @@ impl Lever for IoLimit {
         let instances = context.baseline.placed.cpus[1 - context.baseline.metric].len();
         let together = context.bytes_per_s.map(|rate| rate * instances as f64);
         let rates = rates(together.or(context.disk_bytes_per_s))?;
-        let here = disk::here(context.aggressor)?;
+        let group = KIND.try_make(context.aggressor, None)?;
+        let disks = disk::of(context.aggressor)?;
+        let here = Here { disks, version: group.version(), parent: group.parent() };
         if here.version == Version::Two {
             disk_io::charged_elsewhere(context.aggressor).map_or(Ok(()), Err)?;
         }
@@ -43,33 +45,28 @@ impl Lever for IoLimit {
     }
 }
 
+// How what a task writes can be limited: its disks, the version of control groups that does it, and
+// the group below which one can be made.
+struct Here<'a> {
+    disks: Vec<disk::Disk>,
+    version: Version,
+    parent: &'a Path,
+}
+
 // Running processes, in their existing group.
 fn of_attached(attached: &Attached, rates: &[Rate]) -> Result<Vec<Candidate>, Reason> {
     let disks = disk::of_attached(attached)?;
     let candidate = |rate: &Rate| {
-        let numbers = disks.iter().map(|disk| disk.number.clone()).collect();
-        let limit = Limit::Write { disks: numbers, rate: Some(*rate) };
-        let (_, version) = own_group::own_group(attached, &limit)?;
-        let (keep, commands) =
-            super::own_group::kept(attached, &limit, &properties(&disks, *rate))?;
-        Ok(Candidate {
-            lever: "io-limit".into(),
-            arm: arm(*rate),
-            role: None,
-            keep,
-            commands,
-            caveat: Some(caveat(version, "")),
-            price_in_cpu_time: true,
-        })
+        let limit = settings(&disks, Some(*rate));
+        let (_, version) = own_group::own_group(&attachment::found(attached)?, &limit)?;
+        let (keep, commands) = own_group::kept(attached, &limit, &properties(&disks, *rate))?;
+        Ok(limited(*rate, keep).by(commands).caveat(caveat(version, "")))
     };
     rates.iter().map(candidate).collect()
 }
 
-fn arm(rate: Rate) -> Arm {
-    Arm {
-        disk_write: BTreeMap::from([(AGGRESSOR.into(), rate)]),
-        ..Arm::new(&format!("write limit {rate}"), &[VICTIM, AGGRESSOR], Some(ALONE))
-    }
+fn limited(rate: Rate, keep: String) -> Candidate {
+    Candidate::limit(&IoLimit, &format!("write limit {rate}"), Limit::DiskWrite(rate), keep)
 }
 
 fn caveat(version: Version, unseen: &str) -> String {
@@ -92,14 +89,15 @@ fn caveat(version: Version, unseen: &str) -> String {
 // Shares of what is written without a limit, each once.
 fn rates(full: Option<f64>) -> Result<Vec<Rate>, Reason> {
     let full = full.ok_or("the aggressor's write rate is unknown")?;
-    if full < LEAST {
+    if full < LEAST_WRITTEN {
         return Err(format!(
             "the aggressor sends at most {} per second to a disk",
             Bytes(full.max(0.0) as u64)
         )
         .into());
     }
-    let mut rates: Vec<Rate> = SHARES.into_iter().map(|share| pace::round(full * share)).collect();
+    let mut rates: Vec<Rate> =
+        SHARES.into_iter().map(|share| Rate::rounded(full * share)).collect();
     rates.dedup();
     Ok(rates)
 }
@@ -148,15 +146,7 @@ fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
         }
         false => "",
     };
-    Candidate {
-        lever: "io-limit".into(),
-        arm: arm(rate),
-        role: None,
-        keep,
-        commands,
-        caveat: Some(caveat(here.version, unseen)),
-        price_in_cpu_time: true,
-    }
+    limited(rate, keep).by(commands).caveat(caveat(here.version, unseen))
 }
 
 // systemd.resource-control(5): a device and bytes a second, one for each.
@@ -194,7 +184,7 @@ mod tests {
         Tasks::parse(&table.parse().unwrap()).unwrap().each().unwrap().remove(0).0
     }
 
-    fn here(version: Version) -> Here {
+    fn here(version: Version) -> Here<'static> {
         let disk = |name: &str, number: &str| disk::Disk {
             name: name.into(),
             number: number.into(),
@@ -203,7 +193,7 @@ mod tests {
         Here {
             disks: vec![disk("sda", "8:0"), disk("sdb", "8:16")],
             version,
-            parent: "/cg/blkio".into(),
+            parent: Path::new("/cg/blkio"),
         }
     }
 

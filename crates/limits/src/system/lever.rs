@@ -7,15 +7,18 @@ use ringfence_experiment::shell;
 use ringfence_experiment::system::SystemSetting;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Task};
 use ringfence_experiment::{Arm, Reason};
-use ringfence_limits::{disk, system};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 
-use crate::prove::lever::{Candidate, Lever, LeverContext};
-use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use super::{file, schedulers, value};
+use crate::disk;
+use crate::lever::{AGGRESSOR, ALONE, Candidate, Lever, LeverContext, VICTIM};
 
+/// The lever `scheduler`.
 pub struct Scheduler;
+/// The lever `queue-requests`.
 pub struct QueueRequests;
+/// The lever `dirty-background`.
 pub struct DirtyBackground;
 
 impl Lever for Scheduler {
@@ -23,12 +26,16 @@ impl Lever for Scheduler {
         "scheduler"
     }
 
+    fn about(&self) -> &'static str {
+        "another I/O scheduler for its disk (--system)"
+    }
+
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let (root, disks) = (FsRoot::host(), disk::of(context.aggressor)?);
         allowed(context)?;
         let own: Vec<Option<String>> = disks.iter().map(|disk| disk.scheduler.clone()).collect();
         let offered: Vec<Vec<String>> =
-            disks.iter().map(|disk| system::schedulers(&root, &disk.name)).collect();
+            disks.iter().map(|disk| schedulers(&root, &disk.name)).collect();
         let others = others(&own, &offered);
         let names = named(&disks);
         if others.is_empty() {
@@ -70,11 +77,15 @@ impl Lever for QueueRequests {
         "queue-requests"
     }
 
+    fn about(&self) -> &'static str {
+        "a shorter queue for its disk (--system)"
+    }
+
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let (root, disks) = (FsRoot::host(), disk::of(context.aggressor)?);
         allowed(context)?;
         let now = |disk: &disk::Disk| {
-            root.parse_opt::<u64>(system::file(&SystemSetting::Requests(disk.name.clone())))
+            root.parse_opt::<u64>(file(&SystemSetting::Requests(disk.name.clone())))
         };
         let least = disks
             .iter()
@@ -121,12 +132,15 @@ impl Lever for DirtyBackground {
         "dirty-background"
     }
 
+    fn about(&self) -> &'static str {
+        "write-back that starts earlier (--system)"
+    }
+
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         leaves_dirty(context.aggressor).map_or(Ok(()), Err)?;
         allowed(context)?;
         // 0 where a share of memory is set in place of bytes.
-        let now: Option<u64> =
-            FsRoot::host().parse_opt(system::file(&SystemSetting::DirtyBackground));
+        let now: Option<u64> = FsRoot::host().parse_opt(file(&SystemSetting::DirtyBackground));
         let now = now.filter(|bytes| *bytes > 0).unwrap_or(u64::MAX);
         let candidate = |bytes: &Bytes| {
             candidate(
@@ -181,18 +195,14 @@ fn candidate(
     system: BTreeMap<SystemSetting, String>,
     caveat: String,
 ) -> Candidate {
-    let command = |(setting, value): (&SystemSetting, &String)| {
-        shell::write(&system::value(setting, value), &system::file(setting))
+    let command = |(setting, wanted): (&SystemSetting, &String)| {
+        shell::write(&value(setting, wanted), &file(setting))
     };
-    Candidate {
-        lever: lever.name().into(),
-        keep: "set it for the whole system, as root; it lasts until the next start".into(),
-        commands: system.iter().map(command).collect(),
-        arm: Arm { system, ..Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE)) },
-        role: None,
-        caveat: Some(caveat),
-        price_in_cpu_time: true,
-    }
+    let commands = system.iter().map(command).collect();
+    let arm = Arm { system, ..Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE)) };
+    let keep = "set it for the whole system, as root; it lasts until the next start".into();
+    let candidate = Candidate::of(lever, arm, keep).by(commands).caveat(caveat);
+    Candidate { price_in_cpu_time: true, ..candidate }
 }
 
 #[cfg(test)]

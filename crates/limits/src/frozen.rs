@@ -1,15 +1,13 @@
-//! Running processes, paused for a share of their time in short slices.
-
-use std::collections::BTreeMap;
+//! Running processes, paused for a share of their time in short slices, which the engine does.
 
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Share;
-use ringfence_experiment::{Arm, Freezing, Reason};
-use ringfence_limits::attachment;
+use ringfence_experiment::{Freezing, Limit, Reason};
 
-use crate::prove::lever::{Candidate, Lever, LeverContext};
-use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use crate::attachment;
+use crate::lever::{Candidate, Lever, LeverContext};
 
+/// The lever `duty`.
 pub struct Duty;
 
 // Of what may be paused: half of it, and all.
@@ -18,6 +16,10 @@ const PARTS: [f64; 2] = [0.5, 1.0];
 impl Lever for Duty {
     fn name(&self) -> &'static str {
         "duty"
+    }
+
+    fn about(&self) -> &'static str {
+        "short pauses (running processes)"
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
@@ -54,25 +56,10 @@ fn shares(freezing: &Freezing) -> Result<Vec<Share>, Reason> {
 }
 
 fn candidate(share: Share) -> Candidate {
-    let arm = Arm {
-        frozen: BTreeMap::from([(AGGRESSOR.into(), share)]),
-        ..Arm::new(&format!("paused {share}"), &[VICTIM, AGGRESSOR], Some(ALONE))
-    };
-    Candidate {
-        lever: "duty".into(),
-        arm,
-        role: None,
-        keep: "the kernel has no such setting: Ringfence itself pauses the program while it \
-               measures; a CPU quota comes closest"
-            .into(),
-        commands: Vec::new(),
-        caveat: Some(
-            "between pauses the victim is as slow as before; --frozen-share allows longer \
-                      ones"
-                .into(),
-        ),
-        price_in_cpu_time: true,
-    }
+    let keep = "the kernel has no such setting: Ringfence itself pauses the program while it \
+                measures; a CPU quota comes closest";
+    Candidate::limit(&Duty, &format!("paused {share}"), Limit::Frozen(share), keep.into())
+        .caveat("between pauses the victim is as slow as before; --frozen-share allows longer ones")
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Less memory bandwidth for the aggressor (Memory Bandwidth Allocation, MBA).
 
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, PlacementKind, Reason};
+use ringfence_experiment::{Arm, Limit, PlacementKind, Reason};
 use ringfence_resctrl::info::{BandwidthInfo, ThrottleMode, Unit};
 use ringfence_resctrl::{GroupId, Resource, Schemata};
 
 use super::ways;
-use crate::prove::lever::{Candidate, Lever, LeverContext, Shared};
-use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use crate::lever::{AGGRESSOR, ALONE, Candidate, Lever, LeverContext, Shared, VICTIM};
 
+/// The lever `mba`.
 pub struct Bandwidth;
 
 const SHARES: [f64; 3] = [0.5, 0.2, 0.1];
@@ -18,22 +18,26 @@ impl Lever for Bandwidth {
         "mba"
     }
 
+    fn about(&self) -> &'static str {
+        "less memory bandwidth"
+    }
+
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
         let candidates = limits(context, shared)?.into_iter().map(|limit| {
             let mut arm =
                 Arm::new(&format!("mba {}", limit.words), &[VICTIM, AGGRESSOR], Some(ALONE));
-            arm.resctrl.insert(AGGRESSOR.into(), limit.schemata.clone());
+            arm.limit(AGGRESSOR, Limit::Resctrl(limit.schemata.clone()));
             let commands =
                 ways::keep(context, shared, &[(AGGRESSOR, &limit.schemata)], &Default::default());
-            ways::candidate(self.name(), arm, commands, Some(limit.caveat))
+            ways::candidate(self, arm, commands, Some(limit.caveat))
         });
         Ok(candidates.collect())
     }
 }
 
-/// A limit on the aggressor.
-pub struct Limit {
+/// An amount of bandwidth for the aggressor.
+pub struct Amount {
     /// In words.
     pub words: String,
     /// As schemata.
@@ -46,7 +50,7 @@ pub struct Limit {
 ///
 /// # Errors
 /// Why there are none.
-pub fn limits(context: &LeverContext, shared: &Shared) -> Result<Vec<Limit>, Reason> {
+pub fn limits(context: &LeverContext, shared: &Shared) -> Result<Vec<Amount>, Reason> {
     if let Task::Idle(_) = context.aggressor {
         return Err("the aggressor does nothing".into());
     }
@@ -77,7 +81,7 @@ pub fn limits(context: &LeverContext, shared: &Shared) -> Result<Vec<Limit>, Rea
         for domain in &domains {
             schemata.set_amount(Resource::Mb, *domain, amount);
         }
-        Limit { words: info.unit.say(amount), schemata, caveat: caveat.into() }
+        Amount { words: info.unit.say(amount), schemata, caveat: caveat.into() }
     });
     Ok(limits.collect())
 }

@@ -1,23 +1,25 @@
 //! Other CPUs for running processes, by their own control group's `cpuset.cpus`.
 
-use std::collections::BTreeMap;
-
 use ringfence_experiment::task::{Attached, Task};
-use ringfence_experiment::{Arm, Reason};
-use ringfence_limits::limit::Limit;
-use ringfence_limits::{Version, attachment, own_group as isolation};
+use ringfence_experiment::{Limit, Reason};
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::topology::Topology;
 
-use super::own_group;
-use crate::prove::lever::{Candidate, Lever, LeverContext};
-use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use super::settings;
+use crate::lever::{Candidate, Lever, LeverContext};
+use crate::setting::Version;
+use crate::{attachment, own_group};
 
+/// The lever `cpuset`.
 pub struct Cpuset;
 
 impl Lever for Cpuset {
     fn name(&self) -> &'static str {
         "cpuset"
+    }
+
+    fn about(&self) -> &'static str {
+        "other CPUs (running processes)"
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
@@ -92,29 +94,19 @@ fn candidate(
     cpus: &CpuSet,
     caveat: Option<String>,
 ) -> Result<Candidate, Reason> {
-    let limit = Limit::Cpus(cpus.clone());
     // systemd sets those of version 2 alone (systemd.resource-control(5)).
-    let (_, version) = isolation::own_group(aggressor, &limit)?;
+    let (settings, version) = settings(aggressor, cpus)?;
     let properties = match version {
         Version::Two => vec![format!("AllowedCPUs={cpus}")],
         Version::One => Vec::new(),
     };
-    let (keep, commands) = own_group::kept(aggressor, &limit, &properties)?;
-    let arm = Arm {
-        cpuset: BTreeMap::from([(AGGRESSOR.into(), cpus.clone())]),
-        ..Arm::new(&format!("cpuset {cpus}"), &[VICTIM, AGGRESSOR], Some(ALONE))
-    };
+    let (keep, commands) = own_group::kept(aggressor, &settings, &properties)?;
     let shared = "what is shared between CPUs stays shared: caches, memory, disks";
     let caveat = caveat.map_or(shared.into(), |caveat| format!("{caveat}; {shared}"));
-    Ok(Candidate {
-        lever: "cpuset".into(),
-        arm,
-        role: None,
-        keep,
-        commands,
-        caveat: Some(caveat),
-        price_in_cpu_time: true,
-    })
+    let limit = Limit::Cpuset(cpus.clone());
+    Ok(Candidate::limit(&Cpuset, &format!("cpuset {cpus}"), limit, keep)
+        .by(commands)
+        .caveat(caveat))
 }
 
 #[cfg(test)]

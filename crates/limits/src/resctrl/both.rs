@@ -1,16 +1,20 @@
 //! Ways for the victim alone and less bandwidth for the aggressor, together.
 
-use ringfence_experiment::{Arm, Reason};
+use ringfence_experiment::{Arm, Limit, Reason};
 
 use super::{bandwidth, ways};
-use crate::prove::lever::{Candidate, Lever, LeverContext};
-use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use crate::lever::{AGGRESSOR, ALONE, Candidate, Lever, LeverContext, VICTIM};
 
+/// The lever `cat+mba`.
 pub struct Both;
 
 impl Lever for Both {
     fn name(&self) -> &'static str {
         "cat+mba"
+    }
+
+    fn about(&self) -> &'static str {
+        "both of these"
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
@@ -25,15 +29,15 @@ impl Lever for Both {
         let candidates = limits.iter().map(|limit| {
             let words = format!("{} + mba {}", partition.words, limit.words);
             let mut arm = Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE));
-            arm.resctrl = partition.table();
+            partition.limit(&mut arm);
             let mut aggressor = partition.isolation.others.clone();
             aggressor = aggressor.overlaid(&limit.schemata);
             let roles = [(VICTIM, &partition.isolation.alone), (AGGRESSOR, &aggressor)];
             let commands = ways::keep(context, shared, &roles, &partition.isolation.shrunk);
-            arm.resctrl.insert(AGGRESSOR.into(), aggressor.clone());
+            arm.limit(AGGRESSOR, Limit::Resctrl(aggressor.clone()));
             let caveat = [partition.caveat(context), Some(limit.caveat.clone())];
             let caveat = caveat.into_iter().flatten().collect::<Vec<_>>().join("; ");
-            ways::candidate(self.name(), arm, commands, Some(caveat))
+            ways::candidate(self, arm, commands, Some(caveat))
         });
         Ok(candidates.collect())
     }

@@ -8,29 +8,49 @@
 //! Nothing of it is in the journal of changes: it ends with the threads, which are this program's
 //! own.
 
+mod lever;
+
 use std::collections::BTreeMap;
 
 use ringfence_experiment::io_priority::IoPriority;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, Reason};
+use ringfence_experiment::{Arm, Limit, Reason, Role};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::{io_priority as kernel, kernel_release};
 
-use super::disk::{self, Disk};
-use super::kind::{Isolation, Kind, Tasks};
 use crate::Error;
+use crate::disk::{self, Disk};
+use crate::kind::{Begun, Isolation, Kind, Tasks};
+
+pub use lever::IoNice;
 
 /// Isolation by the order of requests.
-pub const KIND: Kind = Kind {
-    wanted: |arm| !arm.io_priority.is_empty(),
-    missing,
-    begin: |plan| {
-        KIND.refuse_missing(plan)?;
+pub struct ByPriority;
+
+impl Kind for ByPriority {
+    fn wanted(&self, arm: &Arm) -> bool {
+        arm.limits.keys().any(|role| of_role(arm, role).is_some())
+    }
+
+    fn missing(&self, plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
+        active.iter().find_map(|active| {
+            let priority = of_role(arm, &plan.experiment.roles[active.role].name)?;
+            heeded(&plan.variants[active.role][active.variant].task, priority).err()
+        })
+    }
+
+    fn begin(&self, plan: &Plan) -> Begun {
         Ok(Some(Box::new(Priorities::of(plan))))
-    },
-    recover: || Ok(Vec::new()),
-};
+    }
+}
+
+fn of_role(arm: &Arm, role: &str) -> Option<IoPriority> {
+    arm.limits_of(role).iter().find_map(|limit| match limit {
+        Limit::IoPriority(priority) => Some(*priority),
+        _ => None,
+    })
+}
 
 /// The disks below a task's folder, whose schedulers all heed a priority.
 ///
@@ -65,13 +85,6 @@ fn heeds(disk: &Disk, release: (u32, u32), priority: IoPriority) -> Result<(), R
     Err(why.into())
 }
 
-fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
-    active.iter().find_map(|active| {
-        let priority = arm.io_priority.get(&plan.experiment.roles[active.role].name)?;
-        heeded(&plan.variants[active.role][active.variant].task, *priority).err()
-    })
-}
-
 struct Priorities {
     root: FsRoot,
     // In the order of the experiment's arms, by role.
@@ -88,12 +101,9 @@ struct Given {
 impl Priorities {
     fn of(plan: &Plan) -> Self {
         let roles = &plan.experiment.roles;
-        let index = |name: &String| roles.iter().position(|role| role.name == *name);
         let of_arm = |arm: &Arm| {
-            arm.io_priority
-                .iter()
-                .filter_map(|(name, priority)| Some((index(name)?, *priority)))
-                .collect()
+            let of = |(index, role): (usize, &Role)| Some((index, of_role(arm, &role.name)?));
+            roles.iter().enumerate().filter_map(of).collect()
         };
         let arms = plan.experiment.arms.iter().map(of_arm).collect();
         Self { root: FsRoot::host(), arms, given: BTreeMap::new() }

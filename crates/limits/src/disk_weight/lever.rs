@@ -1,17 +1,16 @@
 //! A weight for disks, where something shares them out by weight.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, Reason};
-use ringfence_limits::Version;
-use ringfence_limits::disk_weight::{self, BFQ_WEIGHT, Here};
-use ringfence_limits::limit::Weigher;
+use ringfence_experiment::{Limit, Reason};
+use ringfence_machine::root::FsRoot;
 
-use super::disk_io;
-use crate::prove::lever::{Candidate, Lever, LeverContext, started, started_in_group};
-use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use super::{BFQ_WEIGHT, KIND, Weigher, weigher};
+use crate::lever::{Candidate, Lever, LeverContext, started, started_in_group};
+use crate::setting::Version;
+use crate::{disk, disk_io};
 
 pub struct IoWeight;
 
@@ -22,9 +21,15 @@ impl Lever for IoWeight {
         "io-weight"
     }
 
+    fn about(&self) -> &'static str {
+        "a smaller share of a disk's time"
+    }
+
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         disk_io::of_others(context.aggressor).map_or(Ok(()), Err)?;
-        let here = disk_weight::here(context.aggressor)?;
+        let group = KIND.try_make(context.aggressor, None)?;
+        let by = weigher(&FsRoot::host(), &disk::of(context.aggressor)?)?;
+        let here = Here { by, version: group.version(), parent: group.parent() };
         if here.version == Version::Two {
             disk_io::charged_elsewhere(context.aggressor).map_or(Ok(()), Err)?;
         }
@@ -32,14 +37,18 @@ impl Lever for IoWeight {
     }
 }
 
+// What applies the weight, in which version of control groups, and the group below which one can be
+// made.
+struct Here<'a> {
+    by: Weigher,
+    version: Version,
+    parent: &'a Path,
+}
+
 fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
-    let arm = Arm {
-        disk_weight: BTreeMap::from([(AGGRESSOR.into(), weight)]),
-        ..Arm::new(&format!("disk weight {weight}"), &[VICTIM, AGGRESSOR], Some(ALONE))
-    };
     let (keep, commands) = match here.version {
         Version::Two => {
-            let file = if here.by == Weigher::Bfq { "io.bfq.weight" } else { "io.weight" };
+            let file = here.by.file();
             let property = format!("IOWeight={weight}");
             let keep = format!(
                 "start the aggressor with that weight; without systemd, 'default {weight}' in \
@@ -49,7 +58,7 @@ fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
         }
         Version::One => {
             let group = here.parent.join("light-writer");
-            let quoted = |path: &std::path::Path| shell::quote(&path.display().to_string());
+            let quoted = |path: &Path| shell::quote(&path.display().to_string());
             let procs = group.join("cgroup.procs");
             let commands = vec![
                 format!("mkdir -p {}", quoted(&group)),
@@ -69,19 +78,12 @@ fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
              pages, if that group has both controllers io and memory"
         }
     };
-    Candidate {
-        lever: "io-weight".into(),
-        arm,
-        role: None,
-        keep,
-        commands,
-        caveat: Some(format!(
-            "it divides the disk's time while both have requests queued: alone, the aggressor is \
-             as fast as before, and the device finishes requests that it has started; {whose}; no \
-             group's weight applies to the file system's journal"
-        )),
-        price_in_cpu_time: true,
-    }
+    let words = format!("disk weight {weight}");
+    Candidate::limit(&IoWeight, &words, Limit::DiskWeight(weight), keep).by(commands).caveat(format!(
+        "it divides the disk's time while both have requests queued: alone, the aggressor is as \
+         fast as before, and the device finishes requests that it has started; {whose}; no group's \
+         weight applies to the file system's journal"
+    ))
 }
 
 #[cfg(test)]
@@ -93,7 +95,7 @@ mod tests {
     fn how_to_keep_it_is_a_command() {
         let table = "workload = 'command'\nrun = \"dd of='a b'\"".parse().unwrap();
         let program = Tasks::parse(&table).unwrap().each().unwrap().remove(0).0;
-        let here = |by, version| Here { by, version, parent: "/cg/blkio".into() };
+        let here = |by, version| Here { by, version, parent: Path::new("/cg/blkio") };
         let two = candidate(10, &here(Weigher::Cost, Version::Two), &program);
         assert_eq!(two.commands, ["systemd-run --scope -p IOWeight=10 dd 'of=a b'"]);
         assert!(two.keep.contains("'default 10' in io.weight of"), "{}", two.keep);
@@ -111,7 +113,10 @@ mod tests {
             one.commands[2].contains("light-writer/cgroup.procs")
                 && one.commands[2].ends_with("sh dd 'of=a b'")
         );
-        assert_eq!((one.arm.name.as_str(), one.arm.disk_weight["aggressor"]), ("disk weight 1", 1));
+        assert_eq!(
+            (one.arm.name.as_str(), one.arm.limits_of("aggressor")),
+            ("disk weight 1", &[Limit::DiskWeight(1)][..])
+        );
         let caveat = one.caveat.unwrap();
         assert!(
             caveat.contains("plain buffered writes, has the weight of those threads"),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_experiment::Experiment;
+use ringfence_experiment::{Arm, Experiment};
 use ringfence_resctrl::{GroupId, Schemata, State};
 
 /// What every group that any arm touches is set to, arm by arm.
@@ -23,14 +23,15 @@ impl Settings {
     /// # Errors
     /// One sentence for a group, a resource or a cache that is not there.
     pub fn of(experiment: &Experiment, before: &State) -> Result<Option<Self>, String> {
-        if experiment.arms.iter().all(|arm| arm.resctrl.is_empty()) {
+        if experiment.arms.iter().all(|arm| arm.resctrl().next().is_none()) {
             return Ok(None);
         }
         let default = before.groups.get(&GroupId::default()).map(|group| group.schemata.clone());
         let default = default.unwrap_or_default();
         let mut roles = BTreeMap::new();
         for (index, role) in experiment.roles.iter().enumerate() {
-            if experiment.arms.iter().any(|arm| arm.resctrl.contains_key(&role.name)) {
+            let sets = |arm: &Arm| arm.resctrl().any(|(name, _)| name == role.name);
+            if experiment.arms.iter().any(sets) {
                 roles.insert(index, free_name(&role.name, before));
             }
         }
@@ -46,7 +47,7 @@ impl Settings {
         let mut wanted = Vec::new();
         for arm in &experiment.arms {
             let mut of_arm: BTreeMap<GroupId, Schemata> = BTreeMap::new();
-            for (name, schemata) in &arm.resctrl {
+            for (name, schemata) in arm.resctrl() {
                 let id = group_of(name, experiment, &roles)?;
                 for (resource, domain, _) in schemata.settings() {
                     let Some(old) = had(&id)?.get(resource, domain) else {

@@ -1,21 +1,50 @@
-//! The CPUs of a control group that is not ours, narrowed: where that can be undone exactly
+//! The CPUs of running processes: those of a control group that is not ours, narrowed: where that can be undone exactly
 //! (`cpuset.cpus`; kernel documentation, admin-guide/cgroup-v1/cpusets and admin-guide/cgroup-v2).
+
+mod lever;
 
 use std::path::Path;
 
-use ringfence_experiment::Reason;
+use ringfence_experiment::task::Attached;
+use ringfence_experiment::{Limit, Reason};
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::root::{FsRoot, field};
 use ringfence_system::attach::Process;
 
-use super::limit::Version;
+use crate::setting::{Controller, GroupSettings, Version};
+use crate::{attachment, own_group};
 
-/// Whether a group's CPUs can be narrowed to these, and its processes have back what they had
-/// afterwards.
-///
-/// # Errors
-/// Why not.
-pub fn check(
+pub use lever::Cpuset;
+
+const CPUS: Controller = Controller {
+    one: "cpuset",
+    two: "cpuset",
+    not_there: "no cpuset of control groups is mounted, or none is delegated to a group",
+};
+
+/// What running processes are given in their own group.
+pub fn in_place(attached: &Attached, limit: &Limit) -> Option<Result<GroupSettings, Reason>> {
+    match limit {
+        Limit::Cpuset(cpus) => Some(settings(attached, cpus).map(|(settings, _)| settings)),
+        _ => None,
+    }
+}
+
+// These CPUs and no others, in a version of control groups.
+fn settings(attached: &Attached, cpus: &CpuSet) -> Result<(GroupSettings, Version), Reason> {
+    let versions = [Version::One, Version::Two].into_iter();
+    let settings = versions.fold(GroupSettings::of(&CPUS), |settings, version| {
+        settings.with(version, "cpuset.cpus", cpus)
+    });
+    let found = attachment::found(attached)?;
+    let (folder, version) = own_group::own_group(&found, &settings)?;
+    check(&FsRoot::host(), &folder, version, &found.processes, cpus)?;
+    Ok((settings, version))
+}
+
+// Whether a group's CPUs can be narrowed to these, and its processes have back what they had
+// afterwards; in an error: why not.
+fn check(
     root: &FsRoot,
     folder: &Path,
     version: Version,

@@ -12,6 +12,8 @@
 //! changed along with others are restored, too; settings of the scheduler itself (`queue/iosched`)
 //! are not.
 
+mod lever;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,20 +26,27 @@ use ringfence_machine::units::Bytes;
 use ringfence_system::changes::{Changes, Options, Write};
 use rustix::fs::Access;
 
-use super::kind::{Isolation, Kind, Tasks};
 use crate::Error;
+use crate::kind::{Begun, Isolation, Kind, Tasks};
+
+pub use lever::{DirtyBackground, QueueRequests, Scheduler};
 
 /// Isolation by system-wide settings.
-pub const KIND: Kind = Kind {
-    wanted: |arm| !arm.system.is_empty(),
-    missing: |_, arm, _: &[Active]| not_allowed().or_else(|| missing(&FsRoot::host(), arm)),
-    begin: |plan| {
-        KIND.refuse_missing(plan)?;
+pub struct BySystem;
+
+impl Kind for BySystem {
+    fn wanted(&self, arm: &Arm) -> bool {
+        !arm.system.is_empty()
+    }
+
+    fn missing(&self, _: &Plan, arm: &Arm, _: &[Active]) -> Option<Reason> {
+        not_allowed().or_else(|| missing(&FsRoot::host(), arm))
+    }
+
+    fn begin(&self, plan: &Plan) -> Begun {
         Ok(Some(Box::new(System::of(plan, FsRoot::host(), Options::default()))))
-    },
-    // The journal of changes has it.
-    recover: || Ok(Vec::new()),
-};
+    }
+}
 
 static ALLOWED: AtomicBool = AtomicBool::new(false);
 

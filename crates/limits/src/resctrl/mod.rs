@@ -5,30 +5,51 @@
 //! not evict those that are there (kernel documentation, x86/resctrl, "Notes on cache occupancy
 //! monitoring and control").
 
+mod bandwidth;
+mod both;
+mod settings;
+mod ways;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ringfence_experiment::{Experiment, Reason};
+use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::{Arm, Experiment, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_resctrl::transaction::{self, Restored};
 use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, Step, Transaction};
 use serde::Serialize;
 
-use super::kind::{Isolation, Kind, Tasks};
-use super::settings::Settings;
 use crate::Error;
+use crate::kind::{Begun, Isolation, Kind, Tasks};
+
+pub use bandwidth::Bandwidth;
+pub use both::Both;
+pub use settings::Settings;
+pub use ways::Ways;
 
 /// Isolation by resctrl.
-pub const KIND: Kind = Kind {
-    wanted: |arm| !arm.resctrl.is_empty(),
-    missing: |_, _, _| missing(),
-    begin: |plan| {
+pub struct ByResctrl;
+
+impl Kind for ByResctrl {
+    fn wanted(&self, arm: &Arm) -> bool {
+        arm.resctrl().next().is_some()
+    }
+
+    fn missing(&self, _: &Plan, _: &Arm, _: &[Active]) -> Option<Reason> {
+        missing()
+    }
+
+    fn begin(&self, plan: &Plan) -> Begun {
         let begun =
             Partitions::begin(&plan.experiment, &format!("experiment {}", plan.experiment.name))?;
         Ok(begun.map(|partitions| Box::new(partitions) as Box<dyn Isolation>))
-    },
-    recover: || put_back(Duration::ZERO),
-};
+    }
+
+    fn recover(&self) -> Result<Vec<String>, Error> {
+        put_back(Duration::ZERO)
+    }
+}
 
 struct Partitions {
     transaction: Transaction,

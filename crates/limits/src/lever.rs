@@ -6,7 +6,7 @@ use std::path::Path;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::{Settings, Task, Tasks};
-use ringfence_experiment::{Arm, PlacementKind, Reason, Role};
+use ringfence_experiment::{Arm, Limit, PlacementKind, Reason, Role};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::features::Features;
@@ -15,13 +15,24 @@ use ringfence_machine::topology::Topology;
 use ringfence_resctrl::{DEFAULT_MOUNT, GroupId, GroupState, Info, Mode, Resctrl, State};
 use serde::{Deserialize, Serialize};
 
-use super::{AGGRESSOR, ALONE, VICTIM};
+/// The victim's role, also the metric.
+pub const VICTIM: &str = "victim";
+/// The aggressor's role.
+pub const AGGRESSOR: &str = "aggressor";
+/// The arm without an aggressor.
+pub const ALONE: &str = "alone";
+
+/// An aggressor that writes fewer bytes a second than this is not limited further.
+pub const LEAST_WRITTEN: f64 = (2 << 20) as f64;
 
 /// A method to disturb less, with some settings. A new one implements this trait; the code that
 /// measures and chooses sees only [`Candidate`]s.
 pub trait Lever {
     /// Its name, as on the command line.
     fn name(&self) -> &'static str;
+
+    /// What it does, in some words, as the help lists it.
+    fn about(&self) -> &'static str;
 
     /// The settings that this machine and this aggressor allow, the gentlest on the aggressor
     /// first.
@@ -143,10 +154,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate whose arm sets parameters of the aggressor.
-    pub fn set(lever: &dyn Lever, words: String, set: impl Into<Settings>, keep: String) -> Self {
-        let mut arm = Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE));
-        arm.set.insert(AGGRESSOR.into(), set.into());
+    /// A candidate with an arm.
+    pub fn of(lever: &dyn Lever, arm: Arm, keep: String) -> Self {
         Self {
             lever: lever.name().into(),
             arm,
@@ -156,6 +165,24 @@ impl Candidate {
             caveat: None,
             price_in_cpu_time: false,
         }
+    }
+
+    /// A candidate whose arm sets parameters of the aggressor.
+    pub fn set(lever: &dyn Lever, words: String, set: impl Into<Settings>, keep: String) -> Self {
+        let mut arm = Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE));
+        arm.set.insert(AGGRESSOR.into(), set.into());
+        Self::of(lever, arm, keep)
+    }
+
+    /// A candidate whose arm gives the aggressor a limit.
+    pub fn limit(lever: &dyn Lever, words: &str, limit: Limit, keep: String) -> Self {
+        let arm = Arm::new(words, &[VICTIM, AGGRESSOR], Some(ALONE)).with(AGGRESSOR, limit);
+        Self { price_in_cpu_time: true, ..Self::of(lever, arm, keep) }
+    }
+
+    /// The same with what it cannot do.
+    pub fn caveat(self, caveat: impl Into<String>) -> Self {
+        Self { caveat: Some(caveat.into()), ..self }
     }
 
     /// The same with commands that keep it.

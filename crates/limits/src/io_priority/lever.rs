@@ -1,16 +1,14 @@
 //! A lower I/O priority for the aggressor, where the disk's scheduler heeds one.
 
-use std::collections::BTreeMap;
-
 use ringfence_experiment::io_priority::IoPriority;
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, Reason};
-use ringfence_limits::io_priority;
+use ringfence_experiment::{Limit, Reason};
 
-use super::disk_io;
-use crate::prove::lever::{Candidate, Lever, LeverContext, started};
-use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use super::heeded;
+use crate::disk_io;
+use crate::lever::{Candidate, Lever, LeverContext, started};
 
+/// The lever `ionice`.
 pub struct IoNice;
 
 const PRIORITIES: [IoPriority; 2] = [IoPriority::BestEffort(7), IoPriority::Idle];
@@ -20,10 +18,14 @@ impl Lever for IoNice {
         "ionice"
     }
 
+    fn about(&self) -> &'static str {
+        "a lower priority of its disk requests"
+    }
+
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         disk_io::of_others(context.aggressor).map_or(Ok(()), Err)?;
         let offered = |priority: IoPriority| {
-            let disks = io_priority::heeded(context.aggressor, priority)?;
+            let disks = heeded(context.aggressor, priority)?;
             let aged = disks.iter().any(|disk| disk.scheduler.as_deref() == Some("mq-deadline"));
             Ok(candidate(priority, aged, context.aggressor))
         };
@@ -37,10 +39,6 @@ impl Lever for IoNice {
 }
 
 fn candidate(priority: IoPriority, aged: bool, aggressor: &Task) -> Candidate {
-    let arm = Arm {
-        io_priority: BTreeMap::from([(AGGRESSOR.into(), priority)]),
-        ..Arm::new(&format!("ionice {priority}"), &[VICTIM, AGGRESSOR], Some(ALONE))
-    };
     let level;
     let words: &[&str] = match priority {
         IoPriority::Idle => &["ionice", "-c", "3"],
@@ -49,27 +47,23 @@ fn candidate(priority: IoPriority, aged: bool, aggressor: &Task) -> Candidate {
             &["ionice", "-c", "2", "-n", &level]
         }
     };
+    let command = started(words, aggressor);
     let after = match aged {
         true => {
             "; mq-deadline serves any request that has waited for prio_aging_expire (10 s by \
-                 default)"
+             default)"
         }
         false => "",
     };
-    Candidate {
-        lever: "ionice".into(),
-        arm,
-        role: None,
-        keep: "start the aggressor with that I/O priority".into(),
-        commands: vec![started(words, aggressor)],
-        caveat: Some(format!(
+    let (words, limit) = (format!("ionice {priority}"), Limit::IoPriority(priority));
+    Candidate::limit(&IoNice, &words, limit, "start the aggressor with that I/O priority".into())
+        .by(vec![command])
+        .caveat(format!(
             "it orders the requests queued in the disk's scheduler, and has no effect if the disk \
              takes requests as fast as they arrive; write-back by kernel threads, such as of plain \
              buffered writes, and the file system's journal keep the priority of those threads; \
              requests that are still queued when the aggressor stops are written afterwards{after}"
-        )),
-        price_in_cpu_time: true,
-    }
+        ))
 }
 
 #[cfg(test)]

@@ -6,15 +6,17 @@ use std::path::Path;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, PlacementKind, Reason};
-use ringfence_limits::attachment;
+use ringfence_experiment::{Arm, Limit, PlacementKind, Reason};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_resctrl::plan::{self, Isolation};
 use ringfence_resctrl::{Domain, GroupId, Schemata};
 
-use crate::prove::lever::{Candidate, Lever, LeverContext, Shared, started_in_group};
-use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use crate::attachment;
+use crate::lever::{
+    AGGRESSOR, ALONE, Candidate, Lever, LeverContext, Shared, VICTIM, started_in_group,
+};
 
+/// The lever `cat`.
 pub struct Ways;
 
 // The victim's part of the ways that are free, in quarters.
@@ -25,19 +27,23 @@ impl Lever for Ways {
         "cat"
     }
 
+    fn about(&self) -> &'static str {
+        "cache ways for the victim alone"
+    }
+
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
         let partitions = partitions(context, shared)?;
         let candidates = partitions.into_iter().map(|partition| {
             let mut arm = Arm::new(&partition.words, &[VICTIM, AGGRESSOR], Some(ALONE));
-            arm.resctrl = partition.table();
+            partition.limit(&mut arm);
             let commands = keep(
                 context,
                 shared,
                 &[(VICTIM, &partition.isolation.alone)],
                 &partition.isolation.shrunk,
             );
-            candidate(self.name(), arm, commands, partition.caveat(context))
+            candidate(self, arm, commands, partition.caveat(context))
         });
         Ok(candidates.collect())
     }
@@ -45,20 +51,12 @@ impl Lever for Ways {
 
 /// A setting of resctrl that can be kept in place.
 pub fn candidate(
-    lever: &str,
+    lever: &dyn Lever,
     arm: Arm,
     commands: Vec<String>,
     caveat: Option<String>,
 ) -> Candidate {
-    Candidate {
-        lever: lever.into(),
-        arm,
-        role: None,
-        keep: KEEP.into(),
-        commands,
-        caveat,
-        price_in_cpu_time: false,
-    }
+    Candidate { caveat, ..Candidate::of(lever, arm, KEEP.into()).by(commands) }
 }
 
 /// A cache split between the victim and everything else.
@@ -72,15 +70,13 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The arm's table: the victim's ways, and what every group that exists keeps.
-    pub fn table(&self) -> BTreeMap<String, Schemata> {
-        let group = |(id, schemata): (&GroupId, &Schemata)| {
-            (format!("/{}", id.path().display()), schemata.clone())
-        };
-        let mut table: BTreeMap<String, Schemata> =
-            self.isolation.shrunk.iter().map(group).collect();
-        table.insert(VICTIM.into(), self.isolation.alone.clone());
-        table
+    /// Gives the victim its ways, and every group that exists what it keeps.
+    pub fn limit(&self, arm: &mut Arm) {
+        for (id, schemata) in &self.isolation.shrunk {
+            let group = format!("/{}", id.path().display());
+            arm.limit(&group, Limit::Resctrl(schemata.clone()));
+        }
+        arm.limit(VICTIM, Limit::Resctrl(self.isolation.alone.clone()));
     }
 
     /// What it cannot do.
@@ -193,8 +189,8 @@ pub fn domains(context: &LeverContext, level: u32, cpus: &[CpuId]) -> Result<Vec
     Ok(domains)
 }
 
-/// What keeps a setting of resctrl, in words.
-pub const KEEP: &str = "run 'ringfence prove' with --keep, or set it by hand as root";
+// What keeps a setting of resctrl, in words.
+const KEEP: &str = "run 'ringfence prove' with --keep, or set it by hand as root";
 
 /// How a setting is kept by hand: the groups' settings, and each role started in its own.
 pub fn keep(
@@ -234,8 +230,7 @@ mod tests {
     use ringfence_resctrl::{GroupState, Info, Mask, Mode, State};
 
     use super::*;
-    use crate::prove::levers::bandwidth::Bandwidth;
-    use crate::prove::levers::both::Both;
+    use crate::resctrl::{Bandwidth, Both};
     use ringfence_experiment::plan::Plan;
     use ringfence_experiment::{Experiment, Role};
 
@@ -309,18 +304,21 @@ mod tests {
         let domain =
             Topology::read(&fixtures::xeon_2s64t().root()).unwrap().llc(1).unwrap().id.unwrap();
         let says = |arm: &Arm| {
-            let line = |(name, schemata): (&String, &Schemata)| {
+            let line = |(name, schemata): (&str, &Schemata)| {
                 format!("{name} {}", schemata.to_string().trim())
             };
-            arm.resctrl.iter().map(line).collect::<Vec<_>>().join(" | ")
+            arm.resctrl().map(line).collect::<Vec<_>>().join(" | ")
         };
         // The two ways of I/O are the highest; the group `web` keeps what is left of its own.
         let expected = format!("/ L3:{domain}=7f8 | /web L3:{domain}=78 | victim L3:{domain}=7");
         let expected = if domain == 0 { expected } else { expected.replace("=78 ", "=7f8 ") };
         assert_eq!(says(&candidates[0].arm), expected);
         for candidate in &candidates {
-            let mask =
-                |name: &str| candidate.arm.resctrl[name].settings().next().unwrap().2.to_string();
+            let mask = |name: &str| {
+                let mut all = candidate.arm.resctrl();
+                let (_, schemata) = all.find(|(known, _)| *known == name).unwrap();
+                schemata.settings().next().unwrap().2.to_string()
+            };
             let bits = |text: String| text.parse::<Mask>().unwrap();
             assert!(!bits(mask("victim")).overlaps(bits(mask("/"))));
             assert!(!bits(mask("victim")).overlaps(bits(mask("/web"))));

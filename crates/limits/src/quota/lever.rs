@@ -3,11 +3,12 @@
 use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Settings, Task};
 use ringfence_experiment::units::Share;
-use ringfence_limits::limit::Limit;
 
-use super::own_group;
-use crate::prove::lever::{Candidate, Lever, LeverContext, started};
+use super::settings;
+use crate::lever::{Candidate, Lever, LeverContext, started};
+use crate::own_group;
 
+/// The lever `quota`.
 pub struct Quota;
 
 const SHARES: [f64; 3] = [0.5, 0.25, 0.1];
@@ -15,6 +16,10 @@ const SHARES: [f64; 3] = [0.5, 0.25, 0.1];
 impl Lever for Quota {
     fn name(&self) -> &'static str {
         "quota"
+    }
+
+    fn about(&self) -> &'static str {
+        "less CPU time"
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
@@ -38,19 +43,15 @@ impl Lever for Quota {
                 ["systemd-run", "--scope", "-p", &property, "-p", "CPUQuotaPeriodSec=10ms"];
             let command = started(&systemd, context.aggressor);
             let (keep, commands) = match attached {
-                Some(attached) => own_group::kept(
-                    attached,
-                    &Limit::Quota(quota),
-                    std::slice::from_ref(&property),
-                )?,
+                Some(attached) => {
+                    own_group::kept(attached, &settings(quota), std::slice::from_ref(&property))?
+                }
                 None => (keep, vec![command]),
             };
-            let mut candidate =
-                Candidate::set(self, format!("quota {quota}"), set, keep).by(commands);
-            candidate.price_in_cpu_time = true;
-            candidate.caveat =
-                Some("the victim is as slow as before while the aggressor runs".into());
-            Ok(candidate)
+            let candidate = Candidate::set(self, format!("quota {quota}"), set, keep)
+                .by(commands)
+                .caveat("the victim is as slow as before while the aggressor runs");
+            Ok(Candidate { price_in_cpu_time: true, ..candidate })
         };
         SHARES.into_iter().map(candidate).collect()
     }
