@@ -89,24 +89,7 @@ Examples:
 
 const LEVERS: &str = "\
 The levers, each tried where this machine and the aggressor allow it:
-  placement         CPUs farther away from the victim
-  instruction       other flush instructions (built-in writers)
-  io                other calls that write (the built-in writer to files)
-  pace              a slower rate (built-in writers)
-  env               PMDK's variables, and those of --try-env (programs)
-  quota             less CPU time
-  weight            a smaller share of a CPU that both use
-  cpuset, duty      other CPUs, and pauses (running processes)
-  other-dir         files in the folder of --other-dir (built-in tasks on files)
-  io-limit          a limit on its disk writes
-  ionice            a lower priority of its disk requests
-  io-weight         a smaller share of a disk's time
-  memory-high       less memory for its page cache and dirty pages
-  scheduler         another I/O scheduler for its disk (--system)
-  queue-requests    a shorter queue for its disk (--system)
-  dirty-background  write-back that starts earlier (--system)
-  cat               cache ways for the victim alone
-  mba, cat+mba      less memory bandwidth, and both
+LIST
 
 cat and mba need a mounted resctrl and usually root. --system allows settings that affect the \
 whole machine.
@@ -125,7 +108,7 @@ impl Topic {
     }
 
     fn notes(&self, verb: &str) -> String {
-        self.notes.replace("VERB", verb)
+        self.notes.replace("VERB", verb).replace("LIST", &ringfence_studies::prove::lever_list())
     }
 }
 
