@@ -17,8 +17,8 @@ use super::kind::{Begun, Isolation, Kind, Tasks};
 use super::setting::GroupSettings;
 use crate::Error;
 
-/// What a group is given for these tasks of a role: for a limit of its kind, or without one, so that
-/// it throttles nothing. In an error: why the tasks cannot be limited.
+/// What a group is given for these tasks of a role: for a limit of its kind, or without one, so
+/// that it throttles nothing. In an error: why the tasks cannot be limited.
 pub type ForTasks = fn(&FsRoot, &[&Task], Option<&Limit>) -> Result<GroupSettings, Reason>;
 
 /// A kind of limit for which tasks are moved into a control group.

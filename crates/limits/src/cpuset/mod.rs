@@ -1,5 +1,6 @@
-//! The CPUs of running processes: those of a control group that is not ours, narrowed: where that can be undone exactly
-//! (`cpuset.cpus`; kernel documentation, admin-guide/cgroup-v1/cpusets and admin-guide/cgroup-v2).
+//! The CPUs of running processes: those of their own control group, narrowed, where that can be
+//! undone exactly (`cpuset.cpus`; kernel documentation, admin-guide/cgroup-v1/cpusets and
+//! admin-guide/cgroup-v2).
 
 mod lever;
 

@@ -78,8 +78,8 @@ fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
              pages, if that group has both controllers io and memory"
         }
     };
-    let words = format!("disk weight {weight}");
-    Candidate::limit(&IoWeight, &words, Limit::DiskWeight(weight), keep).by(commands).caveat(format!(
+    let (words, limit) = (format!("disk weight {weight}"), Limit::DiskWeight(weight));
+    Candidate::limit(&IoWeight, &words, limit, keep).by(commands).caveat(format!(
         "it divides the disk's time while both have requests queued: alone, the aggressor is as \
          fast as before, and the device finishes requests that it has started; {whose}; no group's \
          weight applies to the file system's journal"
