@@ -25,7 +25,7 @@ const PRECISE: Share = Share(0.01);
 /// # Errors
 /// Where it cannot be had.
 pub fn choose<'a>(
-    plan: &Plan,
+    plan: &'a Plan,
     machine: &Machine,
     stop: &'a AtomicBool,
 ) -> Result<Box<dyn Engine + 'a>, EngineError> {
@@ -44,7 +44,7 @@ pub fn choose<'a>(
 /// # Errors
 /// As [`choose`].
 pub fn choose_for_all<'a>(
-    plan: &Plan,
+    plan: &'a Plan,
     machine: &Machine,
     stop: &'a AtomicBool,
 ) -> Result<Box<dyn Engine + 'a>, EngineError> {

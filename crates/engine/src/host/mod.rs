@@ -66,7 +66,7 @@ pub struct HostEngine<'a> {
     arm_of: Vec<usize>,
     // The one that was arranged for last.
     arm: usize,
-    plan: Plan,
+    plan: &'a Plan,
     stop: &'a AtomicBool,
     shared: Shared,
     guardian: Guardian,
@@ -108,7 +108,7 @@ impl<'a> HostEngine<'a> {
     /// Where the guardian cannot be started, and where something that an arm's isolation needs is
     /// missing, is being changed by another process, or refuses.
     pub fn new(
-        plan: &Plan,
+        plan: &'a Plan,
         topology: &Topology,
         stop: &'a AtomicBool,
     ) -> Result<Self, EngineError> {
@@ -128,10 +128,8 @@ impl<'a> HostEngine<'a> {
         crew::step_aside(topology, &workers);
         let clock = Clock::host();
         let services = members::services(plan);
-        let (roles, plan) = (plan.experiment.roles.len(), plan.clone());
         let tasks = |worker: &Worker| {
             let (role, variants) = (worker.role, worker.variants.clone());
-            let plan = &plan;
             variants.into_iter().map(move |variant| &plan.variants[role][variant].task)
         };
         let disks = Disks::below(
@@ -152,7 +150,7 @@ impl<'a> HostEngine<'a> {
             started: Instant::now(),
             give_up_at: None,
             halved: false,
-            used: vec![Used::default(); roles],
+            used: vec![Used::default(); plan.experiment.roles.len()],
             trial: None,
             drifting: false,
             starts: Vec::new(),
