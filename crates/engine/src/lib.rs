@@ -5,7 +5,6 @@
 
 pub mod available;
 mod before_exec;
-mod crew;
 mod disks;
 pub mod guardian;
 pub mod host;
@@ -13,7 +12,6 @@ mod priority;
 mod process;
 pub mod program;
 pub mod runner;
-mod settle;
 mod shm;
 mod usage;
 pub mod worker;

@@ -1,16 +1,14 @@
 //! Episodes: windows in which the metric's role keeps running after the others have stopped.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ringfence_experiment::Episode;
 use ringfence_experiment::plan::Active;
 
-use super::super::shm::{order, state};
 use super::super::{EngineError, Measured};
+use super::HostEngine;
 use super::stretches::Series;
-use super::windows::{Point, counted_since};
-use super::{HostEngine, LOOK};
+use super::windows::counted_since;
 
 // How often it is looked at whether anything has ended meanwhile.
 const POLL: Duration = Duration::from_millis(20);
@@ -24,34 +22,30 @@ impl HostEngine<'_> {
         episode: Episode,
     ) -> Result<Vec<Measured>, EngineError> {
         let metric = self.plan.metric;
-        self.calm_down()?;
-        self.switch(active)?;
-        let running = self.running();
-        self.settle(&running)?;
-        self.wait_out_drift(&running)?;
+        let running = self.crew.settle(active, &mut self.drifting)?;
         let (own, others): (Vec<usize>, Vec<usize>) =
-            running.iter().partition(|&&worker| self.workers[worker].role == metric);
+            running.iter().partition(|&&worker| self.crew.workers[worker].role == metric);
         let (used, since) = (self.uses(&running), Instant::now());
-        let halved = self.begin_halving();
+        let halved = self.crew.begin_halving();
         let counts_before = [self.counts(&own), self.counts(&others)];
-        let begun = [self.reports(&own)?, self.reports(&others)?];
+        let begun = [self.crew.reports(&own)?, self.crew.reports(&others)?];
         let begun_at = self.clock.now();
         let mut series = self.begin_series(own.first(), begun[0].first());
         let mut late = self.let_run(&running, episode.beside.0, &others, &mut series)?;
-        self.hold(&others)?;
+        self.crew.hold(&others)?;
         // A writer may have been kept in its last write for long: until then it has not stopped.
-        let stopped = self.reports(&own)?;
+        let stopped = self.crew.reports(&own)?;
         let stopped_at = self.clock.now();
         self.follow_to(&mut series, stopped.first());
         let counts_of_others = self.counts(&others);
-        let held: Vec<Point> = others.iter().map(|&worker| self.last_report(worker)).collect();
+        let held = self.crew.last_reports(&others);
         late += self.let_run(&running, episode.tail.0, &[], &mut series)?;
-        let ended = self.reports(&own)?;
+        let ended = self.crew.reports(&own)?;
         let ended_at = self.clock.now();
         self.follow_to(&mut series, ended.first());
         let counts_of_own = self.counts(&own);
         drop(halved);
-        self.all_live(&running)?;
+        self.crew.all_live(&running)?;
         self.add_uses(&running, &used, since.elapsed());
         let [own_before, others_before] = counts_before;
         let [own_begun, others_begun] = begun;
@@ -97,46 +91,12 @@ impl HostEngine<'_> {
             }
             std::thread::sleep(left.min(POLL));
             self.follow(series);
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(EngineError::Interrupted);
-            }
-            self.keep_the_write_limit(super::LOOK_AT_WRITES)?;
-            if self.give_up_at.is_some_and(|at| self.started.elapsed() > at) {
-                return Err(EngineError::OutOfTime);
-            }
-            if let Some(&failed) =
-                running.iter().find(|&&worker| self.slot(worker).state() == state::FAILED)
-            {
-                return Err(self.explain(failed, "has failed"));
-            }
-            self.all_live(running)?;
-            if !until_spent.is_empty()
-                && until_spent.iter().all(|&worker| self.slot(worker).spent())
-            {
+            self.may_go_on()?;
+            self.crew.none_failed(running)?;
+            self.crew.all_live(running)?;
+            if self.crew.all_spent(until_spent) {
                 return Ok(Duration::ZERO);
             }
         }
-    }
-
-    // Stops workers where they are.
-    fn hold(&mut self, workers: &[usize]) -> Result<(), EngineError> {
-        for &worker in workers {
-            self.slot(worker).give(order::HOLD);
-            self.workers[worker].ordered = order::HOLD;
-        }
-        for &worker in workers {
-            self.wait(
-                worker,
-                super::ANSWER_LIMIT,
-                "does not react to the request to stop",
-                |slot| slot.wait_state(state::HELD, LOOK),
-            )?;
-        }
-        Ok(())
-    }
-
-    fn last_report(&self, worker: usize) -> Point {
-        let (number, report) = self.slot(worker).latest();
-        Point { number, report, latencies: None, sum_ns: 0 }
     }
 }

@@ -4,9 +4,8 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_machine::root::FsRoot;
 
-use super::super::crew::Worker;
-use super::super::guardian::Guardian;
 use super::super::process;
+use super::crew::Crew;
 use super::guests::Guest;
 use ringfence_limits::Tasks;
 use ringfence_limits::attachment;
@@ -14,8 +13,7 @@ use ringfence_limits::attachment;
 /// The workers' processes and everything that they have started, the attached running processes,
 /// and the services that probes ask.
 pub(super) struct Members<'a> {
-    pub(super) workers: &'a [Worker],
-    pub(super) guardian: &'a Guardian,
+    pub(super) crew: &'a Crew<'a>,
     pub(super) guests: &'a [Guest],
     /// By role.
     pub(super) services: &'a [(usize, Attached)],
@@ -42,7 +40,7 @@ impl Tasks for Members<'_> {
         for (_, service) in self.services.iter().filter(|(own, _)| *own == role) {
             all.extend(attachment::processes(service));
         }
-        let workers = self.workers.iter().filter(|worker| worker.role == role);
+        let workers = self.crew.workers.iter().filter(|worker| worker.role == role);
         for pid in workers.filter_map(|worker| worker.pid) {
             let below = process::descendants(&FsRoot::host(), pid);
             let pids = std::iter::once(pid).chain(below.iter().map(|child| child.pid));
@@ -53,9 +51,9 @@ impl Tasks for Members<'_> {
 
     // The guardian has them.
     fn orphans(&self) -> Vec<u32> {
-        let guardian = self.guardian.pid();
+        let guardian = self.crew.guardian();
         let below = process::descendants(&FsRoot::host(), guardian);
-        let workers: Vec<i32> = self.workers.iter().filter_map(|worker| worker.pid).collect();
+        let workers: Vec<i32> = self.crew.workers.iter().filter_map(|worker| worker.pid).collect();
         let orphan = |process: &&process::Process| {
             process.parent == guardian && process.state != 'Z' && !workers.contains(&process.pid)
         };

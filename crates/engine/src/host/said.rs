@@ -10,20 +10,6 @@ use super::HostEngine;
 const LEAST_TOLD: u64 = 16 << 20;
 
 impl HostEngine<'_> {
-    // What probes say of themselves once they have paused.
-    pub(super) fn hear_probes(&mut self) {
-        let probes: Vec<usize> = (0..self.workers.len())
-            .filter(|&worker| self.workers[worker].probe && self.workers[worker].ended.is_none())
-            .collect();
-        if probes.is_empty() || self.switch(&[]).is_err() {
-            return;
-        }
-        for worker in probes {
-            let said = self.slot(worker).message();
-            self.told.extend(said.lines().map(str::to_owned));
-        }
-    }
-
     // What programs wrote, which is not limited: each role whose tasks are none of ours.
     pub(super) fn said_of_programs(&self) -> Vec<String> {
         let roles = self.plan.experiment.roles.iter().zip(&self.plan.variants).zip(&self.used);
@@ -45,13 +31,10 @@ impl HostEngine<'_> {
 
     // What should be known of figures of tasks that use a disk.
     pub(super) fn said_of_disks(&self) -> Vec<String> {
-        let tasks = self.workers.iter().flat_map(|worker| {
-            worker.variants.iter().map(|variant| &self.plan.variants[worker.role][*variant].task)
-        });
         // An episode sees what these tell of.
         let windows = self.plan.experiment.measure.episode.is_none();
         let mut said: Vec<String> =
-            tasks.filter(|_| windows).filter_map(|task| task.caution()).collect();
+            self.crew.tasks().filter(|_| windows).filter_map(Task::caution).collect();
         said.sort();
         said.dedup();
         if let Some(wrote) = self.disks.wrote(&FsRoot::host()) {

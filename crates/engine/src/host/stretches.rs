@@ -9,8 +9,8 @@ use ringfence_machine::root::FsRoot;
 use super::super::Measured;
 use super::super::shm::Marked;
 use super::HostEngine;
+use super::crew::Point;
 use super::disks::Look;
-use super::windows::Point;
 
 /// How long a stretch of an episode is.
 const LENGTH: Duration = Duration::from_millis(250);
@@ -70,7 +70,7 @@ impl HostEngine<'_> {
     pub(super) fn follow(&self, series: &mut Option<Series>) {
         let Some(series) = series else { return };
         let length = series.look.elapsed(self.clock);
-        let slot = self.slot(series.worker);
+        let slot = self.crew.slot(series.worker);
         let answered = series.asked.is_some_and(|number| slot.wait_answer(number, Duration::ZERO));
         if answered {
             series.asked = None;

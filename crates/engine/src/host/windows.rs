@@ -1,26 +1,20 @@
 //! How windows are measured: settling, reports at both ends, and runs from start to end.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::Active;
+use ringfence_machine::root::FsRoot;
 use ringfence_system::attach::Usage;
 
-use super::super::settle::Settling;
-use super::super::shm::{Marked, Report, state};
 use super::super::{EngineError, Measured};
 use super::HostEngine;
-use super::LOOK;
+use super::crew::Point;
 use super::guests::{self, Guest, NotPaused};
 use super::slices::Slices;
+use crate::process;
+use crate::usage::Used;
 
-// A window is held open so long for a task that has reported nothing in it.
-const STALL_LIMIT: Duration = Duration::from_secs(2);
-// How long it is held open until it is looked at again.
-const HOLD: Duration = Duration::from_millis(1);
-// A task that asks for longer to settle is measured unsettled: the window shows what it does then.
-const SETTLE_LIMIT: Duration = Duration::from_millis(200);
 // How often a run is looked after; its end is timed by the worker.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -28,27 +22,17 @@ const POLL: Duration = Duration::from_millis(2);
 // not run.
 const SILENT: u64 = 10;
 
-// A service that answers nothing for this long, and for half of a window, while another process is
-// paused has stopped.
-const MUTE: Duration = Duration::from_millis(30);
+// A service that stopped answering in so many windows in a row, while another process was paused,
+// depends on it.
 const SILENT_WINDOWS: u32 = 3;
 // The same for a service that was also silent while no process was paused.
 const SILENT_ALONE: u32 = 10;
 const SILENCE: Duration = Duration::from_millis(2);
 
+// How often it is looked whether the run is to stop.
+const LOOK: Duration = Duration::from_millis(100);
 // How often one that does not stand in time is tried again for a window.
 const PAUSE_TRIES: u32 = 20;
-
-/// What a worker had done at an end of a window.
-pub(super) struct Point {
-    /// The number of its last report.
-    pub(super) number: u64,
-    pub(super) report: Report,
-    /// The latencies of all units until then, where it counts them.
-    pub(super) latencies: Option<Box<[u64]>>,
-    /// The time that they took, ns, or that a run says that it took.
-    pub(super) sum_ns: u64,
-}
 
 impl HostEngine<'_> {
     /// A window of the experiment's length.
@@ -70,11 +54,7 @@ impl HostEngine<'_> {
     ) -> Result<Vec<Measured>, EngineError> {
         let length = self.plan.experiment.measure.window.0;
         let guests_are_there = !guests.is_empty();
-        self.calm_down()?;
-        self.switch(active)?;
-        let running = self.running();
-        self.settle(&running)?;
-        self.wait_out_drift(&running)?;
+        let running = self.crew.settle(active, &mut self.drifting)?;
         let mut tries = 0;
         let (mut paused, used_by_guests) = loop {
             self.wait_for_guests(guests, active, length, slices)?;
@@ -86,42 +66,44 @@ impl HostEngine<'_> {
             }
         };
         let (used, since) = (self.uses(&running), Instant::now());
-        let halved = self.begin_halving();
+        let halved = self.crew.begin_halving();
         // Before the window begins, and after it has ended.
         let look = self.look();
         let counts_before = self.counts(&running);
         let (opening, sliced) = (Instant::now(), slices.frozen());
-        let asked = self.ask(&running);
+        let asked = self.crew.ask(&running);
         // A service that waits for a paused process never reaches the start of the window.
-        let (probe, is_paused) = (self.probe_beside(guests_are_there, &running), paused.any());
+        let (probe, is_paused) =
+            (self.crew.probe(&running).filter(|_| guests_are_there), paused.any());
         let mut answers = probe.is_none_or(|probe| {
-            self.while_it_answers(probe, length, || self.have_answered(&running, &asked, POLL))
+            self.crew
+                .while_it_answers(probe, length, || self.crew.have_answered(&running, &asked, POLL))
         });
         let mut stood = true;
         if is_paused && !answers {
             stood = paused.end()?;
         }
-        let begun = self.answers(&running, asked)?;
+        let begun = self.crew.answers(&running, asked)?;
         let begun_at = self.clock.now();
         // For tasks that wait for answers, the window began when they were asked.
         let begun_before =
-            if self.ask_services(&running) { opening.elapsed() } else { Duration::ZERO };
+            if self.crew.probe(&running).is_some() { opening.elapsed() } else { Duration::ZERO };
         if answers || !is_paused {
             answers &= self.let_pass(length.saturating_sub(begun_before), length, probe, is_paused);
         }
         let due = Instant::now();
-        let asked = self.ask(&running);
+        let asked = self.crew.ask(&running);
         stood &= paused.end()? && slices.held(&sliced, opening.elapsed());
         drop(paused);
-        let mut ended = self.answers(&running, asked)?;
+        let mut ended = self.crew.answers(&running, asked)?;
         self.note_silence(is_paused, answers)?;
-        let held = self.hold_open(&running, &begun, &mut ended, due, length)?;
+        let held = self.crew.hold_open(&running, &begun, &mut ended, due, length)?;
         let ended_at = self.clock.now();
         let late = opening.elapsed().saturating_sub(length + held);
         let counts_after = self.counts(&running);
         let looks = look.zip(self.look());
         drop(halved);
-        self.all_live(&running)?;
+        self.crew.all_live(&running)?;
         self.add_uses(&running, &used, since.elapsed());
         let counts = counted_since(counts_before, counts_after);
         let mut all = self.measured(&running, &begun, &ended, Some((begun_at, ended_at)), counts);
@@ -131,36 +113,12 @@ impl HostEngine<'_> {
             false => length * 100,
             // It holds what was due in it, however long that was. To leave out those that were long
             // would leave out stalls.
-            true if self.ask_services(&running) => Duration::ZERO,
+            true if self.crew.probe(&running).is_some() => Duration::ZERO,
             true => late,
         };
         all.iter_mut().for_each(|task| task.late_ns = Some(late.as_nanos() as u64));
         self.note_stretch(&mut all, looks);
         Ok(all)
-    }
-
-    // Waits until all tasks have reported something since the start, no longer than `STALL_LIMIT`
-    // after the window was due to end. Returns how long it was held open.
-    fn hold_open(
-        &mut self,
-        running: &[usize],
-        begun: &[Point],
-        ended: &mut Vec<Point>,
-        due: Instant,
-        length: Duration,
-    ) -> Result<Duration, EngineError> {
-        let mut held = Duration::ZERO;
-        while begun.iter().zip(&*ended).any(|(begun, ended)| begun.number == ended.number)
-            && due.elapsed() < STALL_LIMIT
-        {
-            let looked = Instant::now();
-            std::thread::sleep(HOLD);
-            self.all_live(running)?;
-            *ended = self.reports(running)?;
-            // A look that takes longer than a window was not held, but kept from running.
-            held += looked.elapsed().min(length.max(HOLD));
-        }
-        Ok(held)
     }
 
     // What those that ran already did in a window, which is also added to what they have used.
@@ -194,21 +152,9 @@ impl HostEngine<'_> {
             if wait.is_zero() {
                 return Ok(());
             }
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(EngineError::Interrupted);
-            }
+            self.crew.may_go_on()?;
             std::thread::sleep(wait.min(LOOK));
         }
-    }
-
-    fn ask_services(&self, workers: &[usize]) -> bool {
-        workers.iter().any(|&worker| self.workers[worker].probe)
-    }
-
-    // The worker that asks a service beside what is attached.
-    fn probe_beside(&self, guests: bool, running: &[usize]) -> Option<usize> {
-        let probe = running.iter().find(|&&worker| self.workers[worker].probe);
-        probe.copied().filter(|_| guests)
     }
 
     // Waits. While a process is paused, stops waiting when the probe's service stops answering.
@@ -223,7 +169,7 @@ impl HostEngine<'_> {
         let begun = Instant::now();
         let left = || length.saturating_sub(begun.elapsed());
         let answers = probe.is_none_or(|probe| {
-            self.while_it_answers(probe, window, || {
+            self.crew.while_it_answers(probe, window, || {
                 std::thread::sleep(left().min(POLL));
                 left().is_zero()
             })
@@ -232,33 +178,6 @@ impl HostEngine<'_> {
             std::thread::sleep(left());
         }
         answers
-    }
-
-    // Waits until something is over or the service stops answering; whether it kept answering.
-    fn while_it_answers(
-        &self,
-        probe: usize,
-        window: Duration,
-        mut is_over: impl FnMut() -> bool,
-    ) -> bool {
-        let (mut units, mut last) = (self.slot(probe).latest().1.units, Instant::now());
-        while !is_over() {
-            let now = self.slot(probe).latest().1.units;
-            if now != units {
-                (units, last) = (now, Instant::now());
-            }
-            if last.elapsed() > (window / 2).max(MUTE) {
-                return false;
-            }
-        }
-        true
-    }
-
-    fn have_answered(&self, workers: &[usize], asked: &[Option<u32>], limit: Duration) -> bool {
-        let mut all = workers.iter().zip(asked);
-        all.all(|(&worker, number)| {
-            number.is_none_or(|number| self.slot(worker).wait_answer(number, limit))
-        })
     }
 
     // A service that stops answering whenever a process is paused depends on it. A service that is
@@ -287,58 +206,39 @@ impl HostEngine<'_> {
         let metric = self.plan.metric;
         let others: Vec<Active> =
             active.iter().copied().filter(|active| active.role != metric).collect();
-        self.calm_down()?;
-        self.switch(&others)?;
-        let beside = self.running();
-        self.settle(&beside)?;
-        self.wait_out_drift(&beside)?;
+        let beside = self.crew.settle(&others, &mut self.drifting)?;
         let (used, since) = (self.uses(&beside), Instant::now());
         let counts_before = self.counts(&beside);
-        let begun = self.reports(&beside)?;
+        let begun = self.crew.reports(&beside)?;
         let begun_at = self.clock.now();
         let look = self.look();
-        self.switch(active)?;
-        let halved = self.begin_halving();
+        self.crew.switch(active)?;
+        let halved = self.crew.begin_halving();
         let runs: Vec<usize> = self
+            .crew
             .running()
             .into_iter()
-            .filter(|&worker| self.workers[worker].role == metric)
+            .filter(|&worker| self.crew.workers[worker].role == metric)
             .collect();
         for &worker in &runs {
-            while self.slot(worker).latest().1.units == 0 {
-                if self.stop.load(Ordering::Relaxed) {
-                    return Err(EngineError::Interrupted);
-                }
-                self.keep_the_write_limit(super::LOOK_AT_WRITES)?;
-                if self.give_up_at.is_some_and(|at| self.started.elapsed() > at) {
-                    return Err(EngineError::OutOfTime);
-                }
+            while self.crew.slot(worker).latest().1.units == 0 {
+                self.may_go_on()?;
                 std::thread::sleep(POLL);
-                if self.slot(worker).state() == state::FAILED {
-                    return Err(self.explain(worker, "has failed"));
-                }
-                self.all_live(&beside)?;
-                self.all_live(&runs)?;
+                self.crew.none_failed(&[worker])?;
+                self.crew.all_live(&beside)?;
+                self.crew.all_live(&runs)?;
             }
         }
-        let ended = self.reports(&beside)?;
+        let ended = self.crew.reports(&beside)?;
         let ended_at = self.clock.now();
         let counts = counted_since(counts_before, self.counts(&beside));
         let looks = look.zip(self.look());
         drop(halved);
-        self.all_live(&beside)?;
+        self.crew.all_live(&beside)?;
         self.add_uses(&beside, &used, since.elapsed());
         let mut all = self.measured(&beside, &begun, &ended, Some((begun_at, ended_at)), counts);
-        // A run's report carries its start besides its end.
-        let of_run = |&worker: &usize| {
-            let (number, report) = self.slot(worker).latest();
-            let started = Report { ticks: report.untimed, ..Report::default() };
-            let sum_ns =
-                if self.workers[worker].tells_time { self.slot(worker).marked().sum_ns } else { 0 };
-            let point = |number, report, sum_ns| Point { number, report, latencies: None, sum_ns };
-            (point(0, started, 0), point(number, Report { untimed: 0, ..report }, sum_ns))
-        };
-        let (started, finished): (Vec<Point>, Vec<Point>) = runs.iter().map(of_run).unzip();
+        let (started, finished): (Vec<Point>, Vec<Point>) =
+            runs.iter().map(|&run| self.crew.run_reports(run)).unzip();
         all.extend(self.measured(&runs, &started, &finished, None, vec![None; runs.len()]));
         self.note_stretch(&mut all, looks);
         Ok(all)
@@ -355,7 +255,7 @@ impl HostEngine<'_> {
         let ns = |ticks: u64| self.clock.ns(ticks).round() as u64;
         let tasks = workers.iter().zip(begun.iter().zip(ended)).zip(counts);
         let measured = tasks.map(|((&worker, (begun, ended)), counts)| {
-            let worker = &self.workers[worker];
+            let worker = &self.crew.workers[worker];
             let reports = [begun, ended].map(|point| (point.number, point.report.ticks));
             let least = (SILENCE.as_nanos() as f64 / self.clock.ns_per_tick()) as u64;
             let (from, to) = extent(reports, span, least);
@@ -389,45 +289,9 @@ impl HostEngine<'_> {
         measured.collect()
     }
 
-    // The present report of each worker; those that report on demand are asked first, and so are
-    // those that count latencies, since these must be those of the report's units.
-    pub(super) fn reports(&mut self, workers: &[usize]) -> Result<Vec<Point>, EngineError> {
-        let asked = self.ask(workers);
-        self.answers(workers, asked)
-    }
-
-    // Asks those that have to be.
-    fn ask(&self, workers: &[usize]) -> Vec<Option<u32>> {
-        let is_asked =
-            |worker: usize| self.workers[worker].on_demand || self.counts_latencies(worker);
-        workers.iter().map(|&worker| is_asked(worker).then(|| self.slot(worker).ask())).collect()
-    }
-
-    fn answers(
-        &mut self,
-        workers: &[usize],
-        asked: Vec<Option<u32>>,
-    ) -> Result<Vec<Point>, EngineError> {
-        for (&worker, number) in workers.iter().zip(asked) {
-            self.wait(worker, super::ANSWER_LIMIT, "does not report", |slot| {
-                slot.state() != state::FAILED
-                    && number.is_none_or(|number| slot.wait_answer(number, LOOK))
-            })?;
-        }
-        let point = |&worker: &usize| {
-            let (number, report) = self.slot(worker).latest();
-            if !self.counts_latencies(worker) {
-                return Point { number, report, latencies: None, sum_ns: 0 };
-            }
-            let Marked { report, latencies, sum_ns } = self.slot(worker).marked();
-            Point { number, report, latencies: Some(latencies), sum_ns }
-        };
-        Ok(workers.iter().map(point).collect())
-    }
-
     pub(super) fn counts(&mut self, workers: &[usize]) -> Vec<Option<Counts>> {
         let read = |worker: &usize| {
-            let counts = self.workers[*worker].counters.as_mut()?.read().ok()?;
+            let counts = self.crew.workers[*worker].counters.as_mut()?.read().ok()?;
             Some(Counts {
                 cycles: counts.cycles,
                 instructions: counts.instructions,
@@ -437,34 +301,30 @@ impl HostEngine<'_> {
         workers.iter().map(read).collect()
     }
 
-    // No task runs for as long as the plan requires between two windows. Tasks that have paused
-    // have synced their files.
-    pub(super) fn calm_down(&mut self) -> Result<(), EngineError> {
-        if let Some(calm) = self.plan.calm() {
-            self.switch(&[])?;
-            std::thread::sleep(calm.idle);
-        }
-        Ok(())
+    /// What the processes of each worker have used until now.
+    pub(super) fn uses(&self, workers: &[usize]) -> Vec<Used> {
+        let root = FsRoot::host();
+        let of = |&worker: &usize| {
+            let of = &self.crew.workers[worker];
+            // A timed run is not an aggressor.
+            let Some(pid) = of.pid.filter(|_| of.role != self.plan.metric) else {
+                return Used::default();
+            };
+            let mut used = process::used(&root, pid, of.program);
+            used.restarts = self.crew.restarts(worker);
+            used
+        };
+        workers.iter().map(of).collect()
     }
 
-    pub(super) fn settle(&mut self, running: &[usize]) -> Result<(), EngineError> {
-        let begun = Instant::now();
-        let lead_in = self.plan.calm().unwrap_or_default().lead_in;
-        let least = self.plan.experiment.measure.settle.0.max(lead_in);
-        let follow = |&worker: &usize| {
-            let slot = self.slot(worker);
-            (worker, Settling::new(slot.settle_units(), slot.latest().1))
-        };
-        let mut tasks: Vec<(usize, Settling)> = running.iter().map(follow).collect();
-        let limit = SETTLE_LIMIT.max(least);
-        loop {
-            tasks.retain_mut(|(worker, settling)| !settling.settled(self.slot(*worker).latest().1));
-            let left = if tasks.is_empty() { least } else { limit }.saturating_sub(begun.elapsed());
-            if left.is_zero() {
-                return Ok(());
-            }
-            let step = if tasks.is_empty() { left } else { left.min(Duration::from_millis(1)) };
-            std::thread::sleep(step);
+    /// Adds what was used since `before` to what is known of the workers' roles.
+    pub(super) fn add_uses(&mut self, workers: &[usize], before: &[Used], length: Duration) {
+        let after = self.uses(workers);
+        for ((&worker, before), after) in workers.iter().zip(before).zip(after) {
+            let worker = &self.crew.workers[worker];
+            let windows_ns = if worker.instance == 0 { length.as_nanos() as u64 } else { 0 };
+            let now = Used { windows_ns, ..after.since(*before) };
+            self.used[worker.role] = self.used[worker.role].and(now);
         }
     }
 }

@@ -7,7 +7,7 @@ use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::probe::pin;
 use ringfence_machine::topology::Topology;
 
-use super::shm::order;
+use crate::shm::order;
 
 /// A worker process: one instance of a role with some of its variants.
 pub struct Worker {
@@ -37,7 +37,7 @@ pub struct Worker {
 }
 
 /// The workers that a plan needs.
-pub fn workers(plan: &Plan) -> Vec<Worker> {
+pub fn of_plan(plan: &Plan) -> Vec<Worker> {
     let mut workers: Vec<Worker> = Vec::new();
     let run: Vec<usize> = plan.run_cases().collect();
     for (role, cpus) in plan.placed.cpus.iter().enumerate() {

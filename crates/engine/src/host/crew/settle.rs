@@ -5,7 +5,18 @@
 //! the memory's latency for several rounds after a pause of 3 ms. So a task that names a round runs
 //! until two rounds in a row take about the same time.
 
-use super::shm::Report;
+use std::time::{Duration, Instant};
+
+use ringfence_experiment::plan::Active;
+
+use super::Crew;
+use crate::EngineError;
+use crate::shm::Report;
+
+// A task that asks for longer to settle is measured unsettled: the window shows what it does then.
+const SETTLE_LIMIT: Duration = Duration::from_millis(200);
+// How often rates are compared after a change that takes effect slowly.
+const SLICE: Duration = Duration::from_millis(50);
 
 // The first round brings everything in, the second shows where it stays.
 const LEAST_ROUNDS: u32 = 3;
@@ -71,6 +82,84 @@ impl Drift {
         let n = STRETCH as f64;
         let error = ((squares(earlier, a) + squares(later, b)) / (n * (n - 1.0))).sqrt();
         (b - a).abs() <= (SMALL * a.abs()).max(error)
+    }
+}
+
+impl Crew<'_> {
+    /// Runs exactly the tasks given until they have settled, and if rates may drift, until they are
+    /// stable. Returns the workers that run.
+    ///
+    /// # Errors
+    /// Where a task does not run or pause.
+    pub fn settle(
+        &mut self,
+        active: &[Active],
+        drifting: &mut bool,
+    ) -> Result<Vec<usize>, EngineError> {
+        self.calm_down()?;
+        self.switch(active)?;
+        let running = self.running();
+        self.wait_until_settled(&running);
+        if std::mem::take(drifting) {
+            self.wait_out_drift(&running)?;
+        }
+        Ok(running)
+    }
+
+    // No task runs for as long as the plan requires between two windows. Tasks that have paused
+    // have synced their files.
+    fn calm_down(&mut self) -> Result<(), EngineError> {
+        if let Some(calm) = self.plan.calm() {
+            self.switch(&[])?;
+            std::thread::sleep(calm.idle);
+        }
+        Ok(())
+    }
+
+    fn wait_until_settled(&self, running: &[usize]) {
+        let begun = Instant::now();
+        let lead_in = self.plan.calm().unwrap_or_default().lead_in;
+        let least = self.plan.experiment.measure.settle.0.max(lead_in);
+        let follow = |&worker: &usize| {
+            let slot = self.slot(worker);
+            (worker, Settling::new(slot.settle_units(), slot.latest().1))
+        };
+        let mut tasks: Vec<(usize, Settling)> = running.iter().map(follow).collect();
+        let limit = SETTLE_LIMIT.max(least);
+        loop {
+            tasks.retain_mut(|(worker, settling)| !settling.settled(self.slot(*worker).latest().1));
+            let left = if tasks.is_empty() { least } else { limit }.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            let step = if tasks.is_empty() { left } else { left.min(Duration::from_millis(1)) };
+            std::thread::sleep(step);
+        }
+    }
+
+    // Lets the running tasks continue until each one's rate is stable, at most as long as the
+    // experiment allows; what still changes then is measured as it is.
+    fn wait_out_drift(&mut self, running: &[usize]) -> Result<(), EngineError> {
+        let limit = self.plan.experiment.measure.isolation_settle.0;
+        let begun = Instant::now();
+        let mut last = self.reports(running)?;
+        let mut drifts = vec![Drift::default(); running.len()];
+        while begun.elapsed() < limit {
+            std::thread::sleep(SLICE);
+            let now = self.reports(running)?;
+            let mut still = true;
+            for ((drift, from), to) in drifts.iter_mut().zip(&last).zip(&now) {
+                let (from, to) = (from.report, to.report);
+                let ticks =
+                    to.ticks.saturating_sub(from.ticks).saturating_sub(to.untimed - from.untimed);
+                still &= drift.stands_still((to.units - from.units) as f64 / ticks.max(1) as f64);
+            }
+            if still {
+                return Ok(());
+            }
+            last = now;
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,4 @@
-//! The checks of a measurement: the metric's tasks stopped half of the time, and the resources that
-//! the others use.
+//! A check of a measurement: the metric's programs stopped half of the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use ringfence_machine::root::FsRoot;
 
-use super::HostEngine;
+use super::Crew;
 use crate::process;
-use crate::usage::Used;
 
 // Turns begin short and grow with the time that has passed, so that runs of any length hold several
 // and the last one, which may be cut, is a small part of the whole.
@@ -21,7 +19,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// Stops everything below some workers for as long as it let it run, in turns, until it is dropped;
 /// then all run.
-pub(super) struct Halved {
+pub struct Halved {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -61,38 +59,11 @@ impl Drop for Halved {
     }
 }
 
-impl HostEngine<'_> {
+impl Crew<'_> {
     /// Begins to stop the metric's programs half of the time, if requested.
-    pub(super) fn begin_halving(&self) -> Option<Halved> {
+    pub fn begin_halving(&self) -> Option<Halved> {
         let metric = self.plan.metric;
         let programs = self.workers.iter().filter(|worker| worker.role == metric && worker.program);
         self.halved.then(|| Halved::begin(programs.filter_map(|worker| worker.pid).collect()))
-    }
-
-    /// What the processes of each worker have used until now.
-    pub(super) fn uses(&self, workers: &[usize]) -> Vec<Used> {
-        let root = FsRoot::host();
-        let of = |&worker: &usize| {
-            let worker = &self.workers[worker];
-            // A timed run is not an aggressor.
-            let Some(pid) = worker.pid.filter(|_| worker.role != self.plan.metric) else {
-                return Used::default();
-            };
-            let mut used = process::used(&root, pid, worker.program);
-            used.restarts = self.shared.slot(worker.slot).restarts();
-            used
-        };
-        workers.iter().map(of).collect()
-    }
-
-    /// Adds what was used since `before` to what is known of the workers' roles.
-    pub(super) fn add_uses(&mut self, workers: &[usize], before: &[Used], length: Duration) {
-        let after = self.uses(workers);
-        for ((&worker, before), after) in workers.iter().zip(before).zip(after) {
-            let worker = &self.workers[worker];
-            let windows_ns = if worker.instance == 0 { length.as_nanos() as u64 } else { 0 };
-            let now = Used { windows_ns, ..after.since(*before) };
-            self.used[worker.role] = self.used[worker.role].and(now);
-        }
     }
 }
