@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Task;
@@ -65,6 +66,7 @@ fn rounded(bytes: Bytes) -> Bytes {
 pub(crate) struct Written {
     // `write_bytes` of `/proc/PID/io`, at the last look.
     by_process: BTreeMap<i32, u64>,
+    looked: Option<Instant>,
 }
 
 impl Written {
@@ -79,6 +81,12 @@ impl Written {
                 *known = (*known).max(bytes);
             }
         }
+        self.looked = Some(Instant::now());
+    }
+
+    /// Whether the last look is less than so long ago.
+    pub fn was_looked_at_within(&self, time: Duration) -> bool {
+        self.looked.is_some_and(|at| at.elapsed() < time)
     }
 
     /// Whether no process has written anything.

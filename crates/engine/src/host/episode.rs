@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use ringfence_experiment::Episode;
 use ringfence_experiment::plan::Active;
 
-use super::super::{EngineError, Measured};
 use super::HostEngine;
-use super::stretches::Series;
-use super::windows::counted_since;
+use super::readings::{Counts, Edge, Series};
+use crate::{EngineError, Measured};
 
 // How often it is looked at whether anything has ended meanwhile.
 const POLL: Duration = Duration::from_millis(20);
@@ -22,37 +21,22 @@ impl HostEngine<'_> {
         episode: Episode,
     ) -> Result<Vec<Measured>, EngineError> {
         let metric = self.plan.metric;
-        let running = self.crew.settle(active, &mut self.drifting)?;
+        let running = self.crew.settle(active, &mut self.arms.drifting)?;
         let (own, others): (Vec<usize>, Vec<usize>) =
             running.iter().partition(|&&worker| self.crew.workers[worker].role == metric);
-        let (used, since) = (self.uses(&running), Instant::now());
+        let uses = self.readings.uses(&self.crew, &running);
         let halved = self.crew.begin_halving();
-        let counts_before = [self.counts(&own), self.counts(&others)];
-        let begun = [self.crew.reports(&own)?, self.crew.reports(&others)?];
-        let begun_at = self.clock.now();
-        let mut series = self.begin_series(own.first(), begun[0].first());
+        let [begun, others_begun] = self.open(&own, &others)?;
+        let mut series = self.readings.begin_series(own.first(), begun.points.first());
         let mut late = self.let_run(&running, episode.beside.0, &others, &mut series)?;
-        self.crew.hold(&others)?;
-        // A writer may have been kept in its last write for long: until then it has not stopped.
-        let stopped = self.crew.reports(&own)?;
-        let stopped_at = self.clock.now();
-        self.follow_to(&mut series, stopped.first());
-        let counts_of_others = self.counts(&others);
-        let held = self.crew.last_reports(&others);
+        let [stopped, held] = self.stop(&own, &others, &mut series)?;
         late += self.let_run(&running, episode.tail.0, &[], &mut series)?;
-        let ended = self.crew.reports(&own)?;
-        let ended_at = self.clock.now();
-        self.follow_to(&mut series, ended.first());
-        let counts_of_own = self.counts(&own);
+        let ended = self.close(&own, &mut series)?;
         drop(halved);
         self.crew.all_live(&running)?;
-        self.add_uses(&running, &used, since.elapsed());
-        let [own_before, others_before] = counts_before;
-        let [own_begun, others_begun] = begun;
-        let nothing = vec![None; own.len()];
-        let tail = self.measured(&own, &stopped, &ended, Some((stopped_at, ended_at)), nothing);
-        let counts = counted_since(own_before, counts_of_own);
-        let mut all = self.measured(&own, &own_begun, &ended, Some((begun_at, ended_at)), counts);
+        self.readings.add_uses(&self.crew, &running, &uses);
+        let tail = self.readings.measured(&self.crew, &own, &stopped, &ended);
+        let mut all = self.readings.measured(&self.crew, &own, &begun, &ended);
         for (whole, tail) in all.iter_mut().zip(tail) {
             whole.tail_units = Some(tail.units);
             // Parts that end in a silence overlap by it.
@@ -61,16 +45,45 @@ impl HostEngine<'_> {
         if let (Some(first), Some(series)) = (all.first_mut(), series) {
             first.stretches = Some(series.ended().into());
         }
-        let counts = counted_since(others_before, counts_of_others);
-        all.extend(self.measured(
-            &others,
-            &others_begun,
-            &held,
-            Some((begun_at, stopped_at)),
-            counts,
-        ));
+        all.extend(self.readings.measured(&self.crew, &others, &others_begun, &held));
         all.iter_mut().for_each(|task| task.late_ns = Some(late.as_nanos() as u64));
         Ok(all)
+    }
+
+    // Opens an episode, for the metric's workers and for the others.
+    fn open(&mut self, own: &[usize], others: &[usize]) -> Result<[Edge; 2], EngineError> {
+        let [own_counts, others_counts] =
+            [own, others].map(|workers| Counts::of(&mut self.crew, workers));
+        let (points, others_points) = (self.crew.reports(own)?, self.crew.reports(others)?);
+        let at = self.readings.now();
+        Ok([
+            Edge { points, at, counts: own_counts },
+            Edge { points: others_points, at, counts: others_counts },
+        ])
+    }
+
+    // Stops the others. Their window ends here, and the metric's tail begins.
+    fn stop(
+        &mut self,
+        own: &[usize],
+        others: &[usize],
+        series: &mut Option<Series>,
+    ) -> Result<[Edge; 2], EngineError> {
+        self.crew.hold(others)?;
+        // A writer may have been kept in its last write for long: until then it has not stopped.
+        let points = self.crew.reports(own)?;
+        let at = self.readings.now();
+        self.readings.follow_to(series, points.first());
+        let counts = Counts::of(&mut self.crew, others);
+        let held = Edge { points: self.crew.last_reports(others), at, counts };
+        Ok([Edge { points, at, counts: vec![None; own.len()] }, held])
+    }
+
+    fn close(&mut self, own: &[usize], series: &mut Option<Series>) -> Result<Edge, EngineError> {
+        let points = self.crew.reports(own)?;
+        let at = self.readings.now();
+        self.readings.follow_to(series, points.first());
+        Ok(Edge { points, at, counts: Counts::of(&mut self.crew, own) })
     }
 
     // Waits for so long, or until all of these, if there are any, have reached their limits.
@@ -90,7 +103,7 @@ impl HostEngine<'_> {
                 return Ok(begun.elapsed().saturating_sub(length));
             }
             std::thread::sleep(left.min(POLL));
-            self.follow(series);
+            self.readings.follow(&self.crew, series);
             self.may_go_on()?;
             self.crew.none_failed(running)?;
             self.crew.all_live(running)?;

@@ -1,77 +1,48 @@
 //! The engine of this machine: a process per task, pinned, and a ping-pong between them.
 
+mod arms;
 mod crew;
-mod disks;
 mod episode;
-mod guests;
 mod members;
+mod notes;
+mod pauses;
 mod readings;
-mod said;
-mod slices;
-mod stretches;
-mod windows;
+mod timed;
+mod whole_run;
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::start::Start;
-use ringfence_experiment::task::{Attached, Task};
-use ringfence_machine::clock::Clock;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe;
-use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
 
 use super::priority::First;
-use super::write_budget::Written;
 use super::{Engine, EngineError, Measured, Used};
+use arms::Arms;
 use crew::Crew;
-use disks::Disks;
-use guests::Guest;
-pub use guests::find_all;
 use members::Members;
-use ringfence_limits::Isolation;
+use pauses::Pauses;
+pub use pauses::find_all;
+use readings::Readings;
 
 // How often it is looked in a long window how much was written.
 const LOOK_AT_WRITES: Duration = Duration::from_millis(500);
 
-// Only some of the engine's fields, so that its isolations can be changed meanwhile.
-macro_rules! members {
-    ($engine:expr) => {
-        Members { crew: &$engine.crew, guests: &$engine.guests, services: &$engine.services }
-    };
-}
-
 /// Runs tasks on this machine.
 pub struct HostEngine<'a> {
     // Before the tasks end, so that they leave their groups first.
-    isolations: Vec<Box<dyn Isolation>>,
-    arm_of: Vec<usize>,
-    // The one that was arranged for last.
-    arm: usize,
+    arms: Arms,
     plan: &'a Plan,
     crew: Crew<'a>,
-    clock: &'static Clock,
-    origin: u64,
     started: Instant,
     give_up_at: Option<Duration>,
-    // By role.
-    used: Vec<Used>,
-    drifting: bool,
-    disks: Disks,
-    written: Written,
-    // When it was looked at last how much was written.
-    looked_at_writes: Option<Instant>,
-    guests: Vec<Guest>,
-    // Whose answers probes time, by role.
-    services: Vec<(usize, Attached)>,
-    // Windows in a row in which the victim did not answer while others were paused.
-    silent: u32,
-    // Whether it did not in a window without a pause.
-    silent_alone: bool,
-    // Leftovers of earlier programs that were found and restored, one sentence each.
-    earlier: Vec<String>,
+    pauses: Pauses,
+    readings: Readings,
+    // What the user should know, one sentence each.
+    notes: Vec<String>,
     _first: First,
 }
 
@@ -88,79 +59,38 @@ impl<'a> HostEngine<'a> {
         topology: &Topology,
         stop: &'a AtomicBool,
     ) -> Result<Self, EngineError> {
-        let earlier = ringfence_limits::recover_all();
-        let guests = guests::of_plan(plan)?;
-        let isolations = ringfence_limits::begin(plan)?;
-        let arms = &plan.experiment.arms;
-        let arm = |name: &str| arms.iter().position(|arm| arm.name == name).unwrap_or_default();
-        let arm_of = plan.cases.iter().map(|case| arm(&case.arm)).collect();
+        // Leftovers of earlier programs that were found and restored.
+        let notes = ringfence_limits::recover_all();
+        let pauses = Pauses::of_plan(plan)?;
+        let arms = Arms::of_plan(plan)?;
         let crew = Crew::new(plan, topology, stop)?;
-        let clock = Clock::host();
-        let services = members::services(plan);
-        let disks = Disks::below(&FsRoot::host(), crew.tasks().filter_map(Task::works_in));
+        let readings = Readings::new(plan, &crew);
         Ok(Self {
-            isolations,
-            arm_of,
-            arm: 0,
+            arms,
             plan,
             crew,
-            clock,
-            origin: clock.now(),
+            pauses,
+            readings,
+            notes,
             started: Instant::now(),
             give_up_at: None,
-            used: vec![Used::default(); plan.experiment.roles.len()],
-            drifting: false,
-            disks,
-            written: Written::default(),
-            looked_at_writes: None,
-            guests,
-            services,
-            silent: 0,
-            silent_alone: false,
-            earlier,
             // After the guardian was started, which would have it from here.
             _first: First::now(),
         })
     }
 
     fn end_trial(&mut self) {
-        let tasks = members!(self);
-        self.isolations.iter_mut().for_each(|isolation| isolation.end_trial(&tasks));
-    }
-
-    fn look_at_writes(&mut self) {
-        self.written.look(&FsRoot::host(), self.crew.writers());
-        self.looked_at_writes = Some(Instant::now());
-    }
-
-    // Only where none of them writes to files outside of the folders whose disks are known.
-    fn written_by_disks(&self) -> Option<u64> {
-        let mut tasks = self.plan.variants.iter().flatten().map(|variant| &variant.task);
-        let elsewhere = tasks.any(|task| task.writes_files() && !task.uses_a_disk());
-        if elsewhere { None } else { self.disks.written_bytes(&FsRoot::host()) }
+        self.arms.end_trial(&Members(&self.crew, &self.pauses));
     }
 
     // Fails if a long window is to end early.
     fn may_go_on(&mut self) -> Result<(), EngineError> {
         self.crew.may_go_on()?;
-        self.keep_the_write_limit(LOOK_AT_WRITES)?;
+        self.readings.keep_the_write_limit(&self.crew, LOOK_AT_WRITES)?;
         if self.give_up_at.is_some_and(|at| self.started.elapsed() > at) {
             return Err(EngineError::OutOfTime);
         }
         Ok(())
-    }
-
-    // Looked at once in a while.
-    fn keep_the_write_limit(&mut self, every: Duration) -> Result<(), EngineError> {
-        if self.looked_at_writes.is_some_and(|at| at.elapsed() < every) {
-            return Ok(());
-        }
-        self.look_at_writes();
-        if self.written.is_nothing() {
-            Ok(())
-        } else {
-            self.written.may_go_on(self.written_by_disks())
-        }
     }
 }
 
@@ -178,7 +108,7 @@ impl Engine for HostEngine<'_> {
     }
 
     fn used(&self, role: usize) -> Used {
-        self.used[role]
+        self.readings.used(role)
     }
 
     fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
@@ -186,42 +116,28 @@ impl Engine for HostEngine<'_> {
             self.end_trial();
         }
         self.crew.switch(&[])?;
-        self.look_at_writes();
+        self.readings.look_at_writes(&self.crew);
         self.crew.begin_trial(trial)?;
-        let tasks = members!(self);
-        self.isolations.iter_mut().try_for_each(|isolation| isolation.begin_trial(&tasks))?;
-        Ok(())
+        self.arms.begin_trial(&Members(&self.crew, &self.pauses))
     }
 
     fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
-        let (arm, tasks) = (self.arm_of[case], members!(self));
-        self.arm = arm;
-        for isolation in &mut self.isolations {
-            // Before the next window the tasks run until their rates are stable.
-            self.drifting |= isolation.set(arm, &tasks)?;
-        }
-        Ok(())
+        self.arms.arrange(case, &Members(&self.crew, &self.pauses))
     }
 
     fn end(mut self: Box<Self>) -> Result<Vec<String>, EngineError> {
         self.end_trial();
-        self.look_at_writes();
-        let by_disks = self.written_by_disks();
-        self.written.end(by_disks);
-        let mut told = std::mem::take(&mut self.earlier);
-        told.extend(self.said_of_disks());
-        told.extend(self.said_of_programs());
+        self.readings.end(&self.crew);
+        let mut told = std::mem::take(&mut self.notes);
+        told.extend(notes::of_disks(self.plan, self.crew.tasks(), self.readings.wrote()));
+        told.extend(notes::of_programs(self.plan, |role| self.readings.used(role)));
         told.extend(self.crew.hear_probes());
         let mut failed = None;
-        match guests::end(std::mem::take(&mut self.guests)) {
-            Ok(sentences) => told.extend(sentences),
-            Err(error) => failed = Some(error),
-        }
-        for isolation in std::mem::take(&mut self.isolations) {
-            match isolation.end() {
-                Ok(sentences) => told.extend(sentences),
+        for ended in std::iter::once(self.pauses.end()).chain(self.arms.end()) {
+            match ended {
+                Ok(notes) => told.extend(notes),
                 // The others are restored all the same.
-                Err(error) => failed = failed.or(Some(error.into())),
+                Err(error) => failed = failed.or(Some(error)),
             }
         }
         failed.map_or(Ok(told), Err)
@@ -252,8 +168,8 @@ impl Engine for HostEngine<'_> {
     }
 
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
-        guests::keep_the_limit(&self.guests)?;
-        self.keep_the_write_limit(Duration::ZERO)?;
+        self.pauses.keep_the_limit()?;
+        self.readings.keep_the_write_limit(&self.crew, Duration::ZERO)?;
         let metric = self.plan.metric;
         let whole = active.iter().any(|active| {
             active.role == metric

@@ -21,6 +21,7 @@ use crate::EngineError;
 use crate::guardian::{Event, Guardian};
 use crate::shm::{Shared, Slot, order, state};
 use crate::worker::{Alone, Assigned, Failure, Spec};
+pub use halved::Halved;
 pub use reports::Point;
 pub use workers::Worker;
 
@@ -119,11 +120,6 @@ impl<'a> Crew<'a> {
     /// [`EngineError::Interrupted`] then.
     pub fn may_go_on(&self) -> Result<(), EngineError> {
         if self.stop.load(Ordering::Relaxed) { Err(EngineError::Interrupted) } else { Ok(()) }
-    }
-
-    /// How often a worker's program had ended and was started again.
-    pub fn restarts(&self, worker: usize) -> u64 {
-        self.slot(worker).restarts()
     }
 
     /// A worker's shared memory.

@@ -12,14 +12,14 @@ use ringfence_experiment::units::Share;
 use ringfence_experiment::{Experiment, Freezing, Limit};
 use ringfence_system::attach::{FreezeError, Freezer, NotYet};
 
-use super::super::EngineError;
 use super::guests::{FREEZE_LIMIT, Guest};
+use crate::EngineError;
 
 // How often it is looked whether a pause may begin, or is to end for good.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Those that are paused in slices at present.
-pub(super) struct Slices(Vec<Slicing>);
+pub struct Slices(Vec<Slicing>);
 
 struct Slicing {
     guest: usize,
@@ -39,7 +39,7 @@ struct Sliced {
 
 impl Slices {
     /// Begins with those of an arm that run in a window.
-    pub(super) fn begin(
+    pub fn begin(
         guests: &mut [Guest],
         active: &[Active],
         experiment: &Experiment,
@@ -62,20 +62,20 @@ impl Slices {
 
     /// How long it is until a window may open: they are paused in slices for a while by then, as
     /// after any change.
-    pub(super) fn wait(&self) -> Duration {
+    pub fn wait(&self) -> Duration {
         let since =
             self.0.iter().map(|one| Freezing::AFTER_THAW.saturating_sub(one.since.elapsed()));
         since.max().unwrap_or_default()
     }
 
     /// For how long each was paused until now, ns.
-    pub(super) fn frozen(&self) -> Vec<u64> {
+    pub fn frozen(&self) -> Vec<u64> {
         self.0.iter().map(|one| one.frozen_ns.load(Ordering::Relaxed)).collect()
     }
 
     /// Whether each was paused for most of what it was to be since `before`, which is so long ago.
     /// What falls on the ends of a window, and what a busy machine takes away, is let pass.
-    pub(super) fn held(&self, before: &[u64], length: Duration) -> bool {
+    pub fn held(&self, before: &[u64], length: Duration) -> bool {
         let now = self.frozen();
         self.0.iter().zip(before.iter().zip(now)).all(|(one, (before, now))| {
             let frozen = Duration::from_nanos(now.saturating_sub(*before));
@@ -87,7 +87,7 @@ impl Slices {
     ///
     /// # Errors
     /// Why one could not be paused or resumed.
-    pub(super) fn end(mut self, guests: &mut [Guest]) -> Result<(), EngineError> {
+    pub fn end(mut self, guests: &mut [Guest]) -> Result<(), EngineError> {
         let mut failed = None;
         for mut one in self.0.drain(..) {
             let guest = &mut guests[one.guest];
@@ -97,8 +97,9 @@ impl Slices {
             if sliced.slices > 0 {
                 guest.thawed = Some(Instant::now());
             }
-            let error =
-                |error: FreezeError| EngineError::Failed(format!("{}: {error}", guest.target()));
+            let error = |error: FreezeError| {
+                EngineError::Failed(format!("{}: {error}", guest.found.target))
+            };
             failed = failed.or(sliced.failed.map(error));
         }
         failed.map_or(Ok(()), Err)

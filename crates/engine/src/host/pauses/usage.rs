@@ -12,7 +12,7 @@ const SHARE: f64 = 0.005;
 
 /// Readings of one attached target.
 #[derive(Default)]
-pub(super) struct Readings {
+pub struct Readings {
     since: Option<Instant>,
     spent: Duration,
     longest: Duration,
@@ -24,7 +24,7 @@ pub(super) struct Readings {
 
 impl Readings {
     /// Whether a window is read at both of its ends. The first always is.
-    pub(super) fn may_begin(&mut self) -> bool {
+    pub fn may_begin(&mut self) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
         let allowed = since.elapsed().mul_f64(SHARE);
         let may = self.last.is_none() || self.spent + self.longest * 2 <= allowed;
@@ -33,7 +33,7 @@ impl Readings {
     }
 
     /// A reading, which counts as time spent.
-    pub(super) fn timed(&mut self, read: impl FnOnce() -> Usage) -> Usage {
+    pub fn timed(&mut self, read: impl FnOnce() -> Usage) -> Usage {
         let begun = Instant::now();
         let usage = read();
         let took = begun.elapsed();
@@ -45,7 +45,7 @@ impl Readings {
     /// What was used since the last window that was read, while it was not paused, if windows in
     /// between were left out; and what this one ended with, after it had been paused for so long in
     /// all.
-    pub(super) fn since_last(&mut self, now: Usage, paused: Duration) -> Option<Used> {
+    pub fn since_last(&mut self, now: Usage, paused: Duration) -> Option<Used> {
         let last = self.last.replace((Instant::now(), now, paused));
         let left_out = std::mem::take(&mut self.left_out);
         let (then, earlier, before) = last.filter(|_| left_out)?;
@@ -55,7 +55,7 @@ impl Readings {
 }
 
 /// What was used from one reading to another, between which it ran for so long.
-pub(super) fn used_between(before: &Usage, after: &Usage, ran: Duration) -> Used {
+pub fn used_between(before: &Usage, after: &Usage, ran: Duration) -> Used {
     let bytes = |usage: &Usage| {
         usage.io.map_or((0, 0), |(read, written, _): (u64, u64, Source)| (read, written))
     };

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::stretch::Stretch;
-use ringfence_machine::root::FsRoot;
 
-use super::super::Measured;
-use super::super::shm::Marked;
-use super::HostEngine;
-use super::crew::Point;
+use super::Readings;
 use super::disks::Look;
+use crate::Measured;
+use crate::host::crew::{Crew, Point};
+use crate::shm::Marked;
 
 /// How long a stretch of an episode is.
 const LENGTH: Duration = Duration::from_millis(250);
@@ -19,7 +18,7 @@ const LENGTH: Duration = Duration::from_millis(250);
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The stretches of an episode so far.
-pub(super) struct Series {
+pub struct Series {
     worker: usize,
     look: Look,
     units: u64,
@@ -29,17 +28,11 @@ pub(super) struct Series {
     all: Vec<Stretch>,
 }
 
-impl HostEngine<'_> {
-    /// What the disk and the page cache are like now; `None` where no task uses a disk. It reads
-    /// two files of the kernel's.
-    pub(super) fn look(&self) -> Option<Look> {
-        self.disks.look(&FsRoot::host(), self.clock.now())
-    }
-
+impl Readings {
     /// Puts down what happened between two looks with the metric's first task: an ordinary window
     /// is one stretch.
-    pub(super) fn note_stretch(&self, all: &mut [Measured], looks: Option<(Look, Look)>) {
-        let own = all.iter_mut().find(|task| task.role == self.plan.metric);
+    pub fn note_stretch(&self, all: &mut [Measured], looks: Option<(Look, Look)>) {
+        let own = all.iter_mut().find(|task| task.role == self.metric);
         let (Some((before, after)), Some(own)) = (looks, own) else { return };
         let stretch = Stretch {
             units: own.units,
@@ -50,11 +43,7 @@ impl HostEngine<'_> {
     }
 
     /// Begins a series with the report of its task.
-    pub(super) fn begin_series(
-        &self,
-        worker: Option<&usize>,
-        begun: Option<&Point>,
-    ) -> Option<Series> {
+    pub fn begin_series(&self, worker: Option<&usize>, begun: Option<&Point>) -> Option<Series> {
         let begun = begun?;
         Some(Series {
             worker: *worker?,
@@ -67,10 +56,10 @@ impl HostEngine<'_> {
     }
 
     /// Advances a series, if there is one and it is time. Does not wait.
-    pub(super) fn follow(&self, series: &mut Option<Series>) {
+    pub fn follow(&self, crew: &Crew, series: &mut Option<Series>) {
         let Some(series) = series else { return };
         let length = series.look.elapsed(self.clock);
-        let slot = self.crew.slot(series.worker);
+        let slot = crew.slot(series.worker);
         let answered = series.asked.is_some_and(|number| slot.wait_answer(number, Duration::ZERO));
         if answered {
             series.asked = None;
@@ -84,7 +73,7 @@ impl HostEngine<'_> {
     }
 
     /// Ends its stretch at a report of its task.
-    pub(super) fn follow_to(&self, series: &mut Option<Series>, point: Option<&Point>) {
+    pub fn follow_to(&self, series: &mut Option<Series>, point: Option<&Point>) {
         let (Some(series), Some(point)) = (series, point) else { return };
         // The report has answered whatever was asked before.
         series.asked = None;
@@ -110,7 +99,7 @@ impl HostEngine<'_> {
 
 impl Series {
     /// All of its stretches.
-    pub(super) fn ended(self) -> Vec<Stretch> {
+    pub fn ended(self) -> Vec<Stretch> {
         self.all
     }
 }

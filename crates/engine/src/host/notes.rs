@@ -1,0 +1,49 @@
+//! What should be known of figures, whatever they are.
+
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::Task;
+use ringfence_machine::units::Bytes;
+
+use crate::Used;
+
+// Programs write some lines to logs.
+const LEAST_TOLD: u64 = 16 << 20;
+
+/// What programs wrote, which is not limited: each role whose tasks are none of ours.
+pub(super) fn of_programs(plan: &Plan, used: impl Fn(usize) -> Used) -> Vec<String> {
+    let roles = plan.experiment.roles.iter().zip(&plan.variants).enumerate();
+    let programs = roles.filter_map(|(index, (role, variants))| {
+        let ours = variants
+            .iter()
+            .any(|variant| !matches!(variant.task, Task::Command(_) | Task::Attached(_)));
+        let wrote = used(index).disk_bytes;
+        (!ours && wrote >= LEAST_TOLD).then(|| {
+            format!(
+                "In '{}', {} wrote {} to disks during its windows (the kernel's count for its \
+                 processes); no limit applies to that.",
+                plan.experiment.name,
+                role.name,
+                Bytes(wrote)
+            )
+        })
+    });
+    programs.collect()
+}
+
+/// What should be known of figures of tasks that use a disk. `wrote` is what the disks count.
+pub(super) fn of_disks<'a>(
+    plan: &Plan,
+    tasks: impl Iterator<Item = &'a Task>,
+    wrote: Option<String>,
+) -> Vec<String> {
+    // An episode sees what these tell of.
+    let windows = plan.experiment.measure.episode.is_none();
+    let mut notes: Vec<String> = tasks.filter(|_| windows).filter_map(Task::caution).collect();
+    notes.sort();
+    notes.dedup();
+    notes.extend(wrote.map(|wrote| {
+        let name = &plan.experiment.name;
+        format!("In '{name}', {wrote}, by the disk's own count (all programs together).")
+    }));
+    notes
+}

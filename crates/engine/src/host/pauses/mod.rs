@@ -1,0 +1,160 @@
+//! Attached processes: which there are, when they are paused, and what they used while they ran.
+
+mod guests;
+mod pause;
+mod silence;
+mod slices;
+mod usage;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::task::{Attached, Task};
+use ringfence_limits::attachment;
+use ringfence_system::attach::Usage;
+
+use super::crew::Crew;
+use crate::usage::Used;
+use crate::{EngineError, Measured};
+use guests::Guest;
+pub use guests::find_all;
+pub use pause::{NotPaused, Pause};
+use silence::Silence;
+pub use slices::Slices;
+
+// How often it is looked whether the run is to stop.
+const LOOK: Duration = Duration::from_millis(100);
+// After so many overruns the measurement ends: this machine does not keep the promise.
+const MOST_OVERRUNS: u32 = 3;
+// Of stages of this run that have ended.
+static OVERRUNS: AtomicU32 = AtomicU32::new(0);
+
+/// The attached processes of a plan, and the services that probes ask.
+pub struct Pauses {
+    guests: Vec<Guest>,
+    // By role.
+    services: Vec<(usize, Attached)>,
+    silence: Silence,
+}
+
+impl Pauses {
+    /// Those of a plan, none of them paused.
+    ///
+    /// # Errors
+    /// Where one is not there, or not to be attached to.
+    pub fn of_plan(plan: &Plan) -> Result<Self, EngineError> {
+        let services = plan.variants.iter().enumerate().filter_map(|(role, variants)| {
+            let service = variants.iter().find_map(|variant| match &variant.task {
+                Task::Probe(probe) => probe.service(),
+                _ => None,
+            });
+            service.map(|service| (role, service))
+        });
+        Ok(Self {
+            guests: guests::of_plan(plan)?,
+            services: services.collect(),
+            silence: Silence::default(),
+        })
+    }
+
+    /// The attached processes of a role, and the service that its probe asks.
+    pub fn processes(&self, role: usize) -> Vec<u32> {
+        let guests = self.guests.iter().filter(|guest| guest.role() == role);
+        let services = self.services.iter().filter(|(own, _)| *own == role);
+        guests
+            .flat_map(Guest::processes)
+            .chain(services.flat_map(|(_, service)| attachment::processes(service)))
+            .collect()
+    }
+
+    /// Begins to pause in slices what an arm wants paused so.
+    pub fn begin_slices(&mut self, active: &[Active], plan: &Plan, arm: usize) -> Slices {
+        Slices::begin(&mut self.guests, active, &plan.experiment, arm)
+    }
+
+    /// Ends slices: all processes run again, and may be paused for windows.
+    ///
+    /// # Errors
+    /// Why one could not be paused or resumed.
+    pub fn end_slices(&mut self, slices: Slices) -> Result<(), EngineError> {
+        slices.end(&mut self.guests)
+    }
+
+    /// Waits until a window of this length may open, and reads what those that run in it have used.
+    ///
+    /// # Errors
+    /// Where no pause of that length is allowed, and where the run is to stop.
+    pub fn wait(
+        &mut self,
+        crew: &Crew,
+        active: &[Active],
+        window: Duration,
+        slices: &Slices,
+    ) -> Result<(), EngineError> {
+        loop {
+            let wait = self.guests.iter().try_fold(Duration::ZERO, |longest, guest| {
+                guest.not_before(active, window).map(|wait| longest.max(wait))
+            })?;
+            let wait = wait.max(slices.wait());
+            if wait.is_zero() {
+                break;
+            }
+            crew.may_go_on()?;
+            std::thread::sleep(wait.min(LOOK));
+        }
+        self.guests.iter_mut().for_each(|guest| guest.begin_window(active));
+        Ok(())
+    }
+
+    /// Pauses what does not run in a window. The service that a probe asks is watched meanwhile.
+    ///
+    /// # Errors
+    /// Where one cannot be paused; the others are resumed then.
+    pub fn pause<'a>(
+        &'a mut self,
+        active: &[Active],
+        window: Duration,
+        slices: &'a Slices,
+        probe: Option<usize>,
+    ) -> Result<Pause<'a>, NotPaused> {
+        Pause::begin(&mut self.guests, active, window, probe, slices, &mut self.silence)
+    }
+
+    /// What those did that were read before a window, which is over, and what they used.
+    pub fn measured(&mut self, start_ns: u64, since: Instant) -> Vec<(Measured, Used)> {
+        let after: Vec<Option<Usage>> = self.guests.iter_mut().map(Guest::end_window).collect();
+        let length = since.elapsed();
+        let guests = self.guests.iter_mut().zip(after);
+        guests.filter_map(|(guest, after)| guest.measured(after?, start_ns, length)).collect()
+    }
+
+    /// Refuses further pauses once too many pauses were much longer than allowed.
+    ///
+    /// # Errors
+    /// [`EngineError::Limit`] then.
+    pub fn keep_the_limit(&self) -> Result<(), EngineError> {
+        let earlier = OVERRUNS.load(Ordering::Relaxed);
+        if earlier + self.guests.iter().map(Guest::overruns).sum::<u32>() < MOST_OVERRUNS {
+            return Ok(());
+        }
+        let before =
+            (earlier > 0).then(|| format!("in earlier stages, {earlier} pauses were too long"));
+        let now = self.guests.iter().filter_map(Guest::overrun);
+        Err(EngineError::Limit(now.chain(before).collect::<Vec<_>>().join("; ")))
+    }
+
+    /// Detaches: no process stays paused, whatever happens. Returns what the user should know.
+    ///
+    /// # Errors
+    /// What could not be restored.
+    pub fn end(&mut self) -> Result<Vec<String>, EngineError> {
+        let mut notes = Vec::new();
+        let mut failed = None;
+        for guest in self.guests.drain(..) {
+            OVERRUNS.fetch_add(guest.overruns(), Ordering::Relaxed);
+            failed = guest.end(&mut notes).err().or(failed);
+        }
+        failed.map_or(Ok(notes), Err)
+    }
+}

@@ -1,0 +1,43 @@
+//! Services that stop answering while another process is paused: whether they depend on it.
+
+use crate::EngineError;
+
+// A service that stopped answering in so many windows in a row, while another process was paused,
+// depends on it.
+const WINDOWS: u32 = 3;
+// The same for a service that was also silent while no process was paused.
+const WINDOWS_ALONE: u32 = 10;
+
+/// How often the victim did not answer.
+#[derive(Default)]
+pub struct Silence {
+    // Windows in a row in which it did not while others were paused.
+    windows: u32,
+    // Whether it did not in a window without a pause.
+    alone: bool,
+}
+
+impl Silence {
+    /// Adds a window. A service that stops answering whenever a process is paused depends on it. A
+    /// service that is overloaded stops at other times, too.
+    ///
+    /// # Errors
+    /// Where it depends on what was paused.
+    pub fn note(&mut self, is_paused: bool, answers: bool) -> Result<(), EngineError> {
+        match (is_paused, answers) {
+            (false, true) => {}
+            (false, false) => (self.windows, self.alone) = (0, true),
+            (true, true) => self.windows = 0,
+            (true, false) => self.windows += 1,
+        }
+        if self.windows < if self.alone { WINDOWS_ALONE } else { WINDOWS } {
+            return Ok(());
+        }
+        Err(EngineError::Failed(format!(
+            "the victim stopped answering {} times in a row while the aggressor was paused (each \
+             pause was ended at once): it depends on the aggressor, and cannot be measured without \
+             it; choose another aggressor",
+            self.windows
+        )))
+    }
+}
