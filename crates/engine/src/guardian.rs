@@ -334,6 +334,20 @@ impl Guardian {
 )]
 pub struct GuardianGone;
 
+#[cfg(test)]
+impl Guardian {
+    /// A guardian that starts nothing and reports what a test sends. Not to be dropped: it would
+    /// collect the other tests' processes.
+    pub fn stand_in() -> (std::mem::ManuallyDrop<Self>, mpsc::Sender<Event>) {
+        let (sender, events) = mpsc::channel();
+        let mut cat = Command::new("cat");
+        let mut child = cat.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let (others, folders) = (Vec::new(), Vec::new());
+        (std::mem::ManuallyDrop::new(Self { child, stdin, events, others, folders }), sender)
+    }
+}
+
 impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.stdin.take());

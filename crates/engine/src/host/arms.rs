@@ -60,3 +60,59 @@ impl Arms {
         self.isolations.drain(..).map(|isolation| Ok(isolation.end()?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ringfence_limits::Error;
+
+    use super::*;
+
+    /// No tasks.
+    struct Nothing;
+
+    impl Tasks for Nothing {
+        fn processes(&self, _: usize) -> Vec<u32> {
+            Vec::new()
+        }
+
+        fn orphans(&self) -> Vec<u32> {
+            Vec::new()
+        }
+    }
+
+    /// Takes effect slowly in one arm, and may fail to restore.
+    struct Slow {
+        arm: usize,
+        fails: bool,
+    }
+
+    impl Isolation for Slow {
+        fn begin_trial(&mut self, _: &dyn Tasks) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn set(&mut self, arm: usize, _: &dyn Tasks) -> Result<bool, Error> {
+            Ok(arm == self.arm)
+        }
+
+        fn end(self: Box<Self>) -> Result<Vec<String>, Error> {
+            if self.fails { Err(Error::Failed("refused".into())) } else { Ok(vec!["done".into()]) }
+        }
+    }
+
+    #[test]
+    fn what_one_isolation_changes_slowly_is_known_and_all_are_restored() {
+        let isolations: [Box<dyn Isolation>; 2] =
+            [Box::new(Slow { arm: 1, fails: true }), Box::new(Slow { arm: 7, fails: false })];
+        let (isolations, of_case) = (isolations.into(), vec![0, 1, 0]);
+        let mut arms = Arms { isolations, of_case, arm: 0, drifting: false };
+        arms.arrange(0, &Nothing).unwrap();
+        assert_eq!((arms.arm, arms.drifting), (0, false));
+        arms.arrange(1, &Nothing).unwrap();
+        arms.arrange(2, &Nothing).unwrap();
+        assert_eq!((arms.arm, arms.drifting), (0, true), "no window was since");
+        let ends: Vec<_> = arms.end().collect();
+        let refused = EngineError::Failed("refused".into());
+        assert_eq!(ends, [Err(refused), Ok(vec!["done".to_owned()])]);
+    }
+}

@@ -47,3 +47,42 @@ pub(super) fn of_disks<'a>(
     }));
     notes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::crew::tests::plan;
+
+    fn used(disk_bytes: u64) -> Used {
+        Used { disk_bytes, ..Used::default() }
+    }
+
+    #[test]
+    fn what_programs_wrote_is_said_and_what_built_in_tasks_wrote_is_not() {
+        let mut plan = plan("");
+        assert!(of_programs(&plan, |_| used(1 << 30)).is_empty());
+        plan.variants[1][0].task = Task::Command(toml::from_str("run = 'true'").unwrap());
+        let notes = of_programs(&plan, |role| used(if role == 1 { 1 << 30 } else { 0 }));
+        assert_eq!(
+            notes,
+            [
+                "In 'x', aggressor wrote 1GiB to disks during its windows (the kernel's count for its \
+              processes); no limit applies to that."
+            ]
+        );
+        assert!(of_programs(&plan, |_| used(LEAST_TOLD - 1)).is_empty());
+    }
+
+    #[test]
+    fn cautions_are_said_once_and_not_of_episodes() {
+        let dirty = Task::Dirty(ringfence_experiment::task::Dirty::default());
+        let tasks = [dirty.clone(), dirty];
+        let wrote = Some("vda wrote 1GiB".to_owned());
+        let notes = of_disks(&plan(""), tasks.iter(), wrote.clone());
+        let last = "In 'x', vda wrote 1GiB, by the disk's own count (all programs together).";
+        assert_eq!(notes, [tasks[0].caution().unwrap().as_str(), last]);
+        let mut plan = plan("");
+        plan.experiment.measure.episode = Some(ringfence_experiment::Episode::default());
+        assert_eq!(of_disks(&plan, tasks.iter(), wrote), [last]);
+    }
+}

@@ -5,6 +5,8 @@
 mod halved;
 mod reports;
 mod settle;
+#[cfg(test)]
+pub mod tests;
 mod workers;
 
 use std::sync::atomic::{AtomicBool, Ordering};

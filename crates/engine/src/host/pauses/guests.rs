@@ -48,8 +48,10 @@ type Attachable = (usize, Found, Method);
 /// Where one is not there, or not to be attached to.
 pub fn of_plan(plan: &Plan) -> Result<Vec<Guest>, EngineError> {
     let freezing = plan.experiment.measure.freezing.unwrap_or_default();
+    let (longest, share) = (freezing.longest.0, freezing.share.0);
+    let options = || Options { longest, share, ..Options::default() };
     let found = find_all(plan)?.into_iter();
-    found.map(|one| in_role(plan, one.0, Guest::new(one, &freezing))).collect()
+    found.map(|one| in_role(plan, one.0, Guest::new(one, options()))).collect()
 }
 
 /// Finds the running processes that take part in a plan, including the services that answer probes.
@@ -122,10 +124,8 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
 }
 
 impl Guest {
-    fn new((role, found, method): Attachable, freezing: &Freezing) -> Result<Self, EngineError> {
-        let by = method.to_string();
-        let options =
-            Options { longest: freezing.longest.0, share: freezing.share.0, ..Options::default() };
+    fn new((role, found, method): Attachable, options: Options) -> Result<Self, EngineError> {
+        let (by, longest) = (method.to_string(), options.longest);
         let freezer =
             Freezer::new(&FsRoot::host(), found.clone(), method, options).map_err(|error| {
                 match error {
@@ -133,10 +133,17 @@ impl Guest {
                     other => EngineError::Failed(other.to_string()),
                 }
             })?;
-        let (freezer, longest) = (Some(freezer), freezing.longest.0);
-        let readings = Readings::default();
-        let (thawed, pauses, before) = (None, 0, None);
-        Ok(Self { role, found, freezer, thawed, pauses, by, longest, readings, before })
+        Ok(Self {
+            role,
+            found,
+            freezer: Some(freezer),
+            thawed: None,
+            pauses: 0,
+            by,
+            longest,
+            readings: Readings::default(),
+            before: None,
+        })
     }
 
     /// Its role.
@@ -283,8 +290,46 @@ fn overrun(target: &Target, overruns: u32, longest: Duration, allowed: Duration)
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use std::process::{Child, Command};
+
     use super::*;
+
+    /// A process that runs all the time; dropping this ends it.
+    pub struct Busy {
+        child: Child,
+        /// The changes made to it are noted here.
+        pub folder: tempfile::TempDir,
+    }
+
+    impl Busy {
+        pub fn start() -> Self {
+            let child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+            Self { child, folder: tempfile::tempdir().unwrap() }
+        }
+
+        pub fn pid(&self) -> u32 {
+            self.child.id()
+        }
+
+        /// Attaches to it as a plan's second role.
+        pub fn attach(&self, longest: Duration, share: f64) -> Guest {
+            let root = FsRoot::host();
+            let target = format!("pid:{}", self.pid()).parse().unwrap();
+            let found = ringfence_system::attach::find(&root, &target).unwrap();
+            let method = found.methods.last().unwrap().clone();
+            let mut options = Options { longest, share, ..Options::default() };
+            options.changes.folder = Some(self.folder.path().into());
+            Guest::new((1, found, method), options).unwrap()
+        }
+    }
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
 
     #[test]
     fn an_overrun_names_the_target_and_both_lengths() {

@@ -158,3 +158,101 @@ impl Pauses {
         failed.map_or(Ok(notes), Err)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::guests::tests::Busy;
+    use super::*;
+    use crate::host::crew::tests::{Stage, active, plan};
+
+    const WINDOW: Duration = Duration::from_millis(20);
+
+    fn attached(busy: &Busy, longest: Duration) -> Pauses {
+        let guests = vec![busy.attach(longest, 0.9)];
+        Pauses { guests, services: Vec::new(), silence: Silence::default() }
+    }
+
+    fn is_stopped(busy: &Busy) -> bool {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", busy.pid())).unwrap();
+        text.rsplit(") ").next().unwrap().starts_with(['T', 't'])
+    }
+
+    fn wait_until_it_runs(busy: &Busy) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while is_stopped(busy) {
+            assert!(Instant::now() < until, "nothing resumes it");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn what_does_not_run_in_a_window_is_paused_for_it_and_goes_on() {
+        let (plan, stop, busy) = (plan(""), AtomicBool::new(false), Busy::start());
+        let stage = Stage::new(&plan, &stop);
+        let mut pauses = attached(&busy, Duration::from_secs(10));
+        let alone = [active(0)];
+        let slices = pauses.begin_slices(&alone, &plan, 0);
+        // On a busy machine it may not get onto a CPU to be stopped.
+        let mut pause = loop {
+            pauses.wait(&stage, &alone, WINDOW, &slices).unwrap();
+            if let Ok(pause) = pauses.pause(&alone, WINDOW, &slices, None) {
+                break pause;
+            }
+        };
+        assert!(is_stopped(&busy));
+        let opening = pause.opens();
+        pause.let_pass(&stage, WINDOW);
+        assert!(opening.elapsed() >= WINDOW && is_stopped(&busy));
+        pause.end(opening).unwrap();
+        wait_until_it_runs(&busy);
+        let late = Duration::from_millis(3);
+        assert_eq!(pause.judge(late, false), late);
+        pauses.end_slices(slices).unwrap();
+        let notes = pauses.end().unwrap();
+        assert!(notes[0].contains("was paused") && notes[0].contains("running again"), "{notes:?}");
+    }
+
+    #[test]
+    fn what_runs_in_a_window_is_measured_and_not_paused() {
+        let (plan, stop, busy) = (plan(""), AtomicBool::new(false), Busy::start());
+        let stage = Stage::new(&plan, &stop);
+        let mut pauses = attached(&busy, Duration::from_secs(10));
+        let both = [active(0), active(1)];
+        let slices = pauses.begin_slices(&both, &plan, 0);
+        pauses.wait(&stage, &both, WINDOW, &slices).unwrap();
+        let since = Instant::now();
+        let pause = pauses.pause(&both, WINDOW, &slices, None).ok().unwrap();
+        assert!(!is_stopped(&busy));
+        // What answers requests holds what was due, however late it was.
+        assert_eq!(pause.judge(Duration::from_millis(3), true), Duration::ZERO);
+        std::thread::sleep(WINDOW);
+        let all = pauses.measured(7, since);
+        let (measured, used) = &all[0];
+        assert_eq!((all.len(), measured.role, measured.start_ns), (1, 1, 7));
+        assert!(measured.length_ns >= 20_000_000 && used.cpu_ns == measured.units, "{measured:?}");
+        assert!(pauses.measured(7, since).is_empty(), "it was read for one window");
+        pauses.end().unwrap();
+    }
+
+    #[test]
+    fn a_window_in_which_a_process_was_resumed_too_early_is_not_the_one_asked_for() {
+        let (plan, stop, busy) = (plan(""), AtomicBool::new(false), Busy::start());
+        let stage = Stage::new(&plan, &stop);
+        let mut pauses = attached(&busy, Duration::from_millis(100));
+        let alone = [active(0)];
+        let slices = pauses.begin_slices(&alone, &plan, 0);
+        let mut pause = loop {
+            pauses.wait(&stage, &alone, WINDOW, &slices).unwrap();
+            if let Ok(pause) = pauses.pause(&alone, WINDOW, &slices, None) {
+                break pause;
+            }
+        };
+        let opening = pause.opens();
+        wait_until_it_runs(&busy);
+        pause.end(opening).unwrap();
+        assert_eq!(pause.judge(Duration::ZERO, false), WINDOW * 100);
+        pauses.end().unwrap();
+    }
+}

@@ -41,3 +41,34 @@ impl Silence {
         )))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_is_silent_in_three_pauses_in_a_row_depends_on_what_was_paused() {
+        let mut silence = Silence::default();
+        for (is_paused, answers) in [
+            (true, false),
+            (true, false),
+            (true, true),
+            (true, false),
+            (false, true),
+            (true, false),
+        ] {
+            silence.note(is_paused, answers).unwrap();
+        }
+        let why = silence.note(true, false).unwrap_err().to_string();
+        assert!(why.starts_with("the victim stopped answering 3 times in a row"), "{why}");
+    }
+
+    #[test]
+    fn a_service_that_is_silent_without_a_pause_is_given_longer() {
+        let mut silence = Silence::default();
+        silence.note(true, false).unwrap();
+        silence.note(false, false).unwrap();
+        let silent = (1..20).find(|_| silence.note(true, false).is_err());
+        assert_eq!(silent, Some(WINDOWS_ALONE));
+    }
+}

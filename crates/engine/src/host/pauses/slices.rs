@@ -180,9 +180,7 @@ fn run(
 
 #[cfg(test)]
 mod tests {
-    use ringfence_machine::root::FsRoot;
-    use ringfence_system::attach::{Options, find};
-
+    use super::super::guests::tests::Busy;
     use super::*;
 
     fn cpu_time(pid: u32) -> Duration {
@@ -192,16 +190,9 @@ mod tests {
 
     #[test]
     fn what_runs_is_paused_in_slices_within_its_share_and_goes_on() {
-        let mut child =
-            std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        let root = FsRoot::host();
-        let found = find(&root, &format!("pid:{}", child.id()).parse().unwrap()).unwrap();
-        let method = found.methods.last().unwrap().clone();
-        let folder = tempfile::tempdir().unwrap();
-        let mut options = Options { share: 0.4, ..Options::default() };
-        options.changes.folder = Some(folder.path().into());
-        let freezer = Freezer::new(&root, found, method, options).unwrap();
+        let busy = Busy::start();
         let longest = Duration::from_millis(100);
+        let freezer = busy.attach(longest, 0.4).freezer.take().unwrap();
         let mut slicing = Slicing::begin(0, freezer, 0.2, longest);
         let until = Instant::now() + Duration::from_secs(60);
         while slicing.frozen_ns.load(Ordering::Relaxed) < 50_000_000 {
@@ -213,15 +204,13 @@ mod tests {
         assert!(sliced.slices >= 2, "{} slices", sliced.slices);
         assert!(sliced.freezer.frozen().0 >= Duration::from_millis(50));
         sliced.freezer.end().unwrap();
-        let (before, until) = (cpu_time(child.id()), Instant::now() + Duration::from_secs(60));
-        while cpu_time(child.id()) <= before {
+        let (before, until) = (cpu_time(busy.pid()), Instant::now() + Duration::from_secs(60));
+        while cpu_time(busy.pid()) <= before {
             assert!(Instant::now() < until, "it does not go on");
             std::thread::sleep(LOOK);
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
         let names =
-            std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+            std::fs::read_dir(busy.folder.path()).unwrap().flatten().map(|entry| entry.file_name());
         let journals = names.filter(|name| name.to_string_lossy().ends_with(".journal")).count();
         assert_eq!(journals, 0);
     }

@@ -37,3 +37,16 @@ impl Counts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_since_is_known_where_both_are() {
+        let counts = |cycles, instructions, llc_misses| Counts { cycles, instructions, llc_misses };
+        let before = counts(Some(10), None, Some(5));
+        let after = counts(Some(25), Some(7), Some(4));
+        assert_eq!(after.since(before), counts(Some(15), None, Some(0)));
+    }
+}

@@ -113,7 +113,58 @@ fn extent([begun, ended]: [(u64, u64); 2], span: Option<(u64, u64)>, least: u64)
 
 #[cfg(test)]
 mod tests {
-    use super::extent;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::host::crew::tests::{Stage, plan};
+    use crate::shm::Report;
+
+    fn edge(points: &[(u64, u64, u64)], at: u64, cycles: Option<u64>) -> Edge {
+        let counts = cycles.map(|cycles| Counts { cycles: Some(cycles), ..Counts::default() });
+        let point = |&(number, units, ticks): &(u64, u64, u64)| {
+            let report = Report { units, ticks, untimed: ticks / 10 };
+            Point { number, report, latencies: None, sum_ns: 0 }
+        };
+        Edge { points: points.iter().map(point).collect(), at, counts: vec![counts; points.len()] }
+    }
+
+    #[test]
+    fn what_each_worker_did_lies_between_its_reports() {
+        let (plan, stop) = (plan(""), AtomicBool::new(false));
+        let stage = Stage::new(&plan, &stop);
+        let readings = Readings::new(&plan, &stage);
+        let (ms, begun_at) = ((1e6 / readings.clock.ns_per_tick()) as u64, readings.origin);
+        let at = |ticks: u64| begun_at + ticks;
+        let begun = edge(&[(1, 100, at(0)), (1, 0, at(0))], at(0), Some(50));
+        let ended = edge(&[(101, 300, at(10 * ms)), (2, 7, at(10 * ms))], at(10 * ms), Some(80));
+        let all = readings.measured(&stage, &[0, 1], &begun, &ended);
+        let is = |found: u64, ns: u64| found.abs_diff(ns) < 1000;
+        assert_eq!((all[0].role, all[0].units, all[1].role, all[1].units), (0, 200, 1, 7));
+        assert!(is(all[0].length_ns, 10_000_000) && is(all[0].busy_ns, 9_000_000), "{:?}", all[0]);
+        assert_eq!((all[0].start_ns, all[0].cycles, all[0].instructions), (0, Some(30), None));
+        // A tail has no counters of its own.
+        let tail = Edge { counts: vec![None; 2], ..begun };
+        let all = readings.measured(&stage, &[0, 1], &tail, &ended);
+        assert_eq!((all[0].cycles, all[0].units), (None, 200));
+    }
+
+    #[test]
+    fn what_is_used_is_added_up_by_role_and_the_metrics_is_not() {
+        let (plan, stop) = (plan(""), AtomicBool::new(false));
+        let mut stage = Stage::new(&plan, &stop);
+        let mut readings = Readings::new(&plan, &stage);
+        for worker in &mut stage.workers {
+            worker.pid = Some(std::process::id() as i32);
+        }
+        let before = readings.uses(&stage, &[0, 1]);
+        stage.slot(1).note_restart();
+        std::thread::sleep(Duration::from_millis(5));
+        readings.add_uses(&stage, &[0, 1], &before);
+        readings.add_uses(&stage, &[0, 1], &before);
+        let (own, other) = (readings.used(0), readings.used(1));
+        assert_eq!((own.cpu_ns, own.restarts, other.restarts), (0, 0, 2));
+        assert!(other.windows_ns >= 10_000_000, "{other:?}");
+    }
 
     #[test]
     fn a_window_goes_from_report_to_report() {
