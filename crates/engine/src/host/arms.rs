@@ -11,8 +11,8 @@ pub struct Arms {
     of_case: Vec<usize>,
     /// The arm that was arranged last.
     pub arm: usize,
-    /// Whether rates may still change by what was arranged, so that the tasks of the next window run
-    /// until they are stable.
+    /// Whether rates may still change by what was arranged. The tasks of the next window then run
+    /// until their rates are stable.
     pub drifting: bool,
 }
 
@@ -29,9 +29,6 @@ impl Arms {
     }
 
     /// Begins a trial, whose tasks run.
-    ///
-    /// # Errors
-    /// What is refused.
     pub fn begin_trial(&mut self, tasks: &dyn Tasks) -> Result<(), EngineError> {
         self.isolations.iter_mut().try_for_each(|isolation| isolation.begin_trial(tasks))?;
         Ok(())
@@ -43,9 +40,6 @@ impl Arms {
     }
 
     /// Applies the settings of a case's arm.
-    ///
-    /// # Errors
-    /// What is refused.
     pub fn arrange(&mut self, case: usize, tasks: &dyn Tasks) -> Result<(), EngineError> {
         self.arm = self.of_case[case];
         for isolation in &mut self.isolations {

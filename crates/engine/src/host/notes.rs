@@ -63,13 +63,8 @@ mod tests {
         assert!(of_programs(&plan, |_| used(1 << 30)).is_empty());
         plan.variants[1][0].task = Task::Command(toml::from_str("run = 'true'").unwrap());
         let notes = of_programs(&plan, |role| used(if role == 1 { 1 << 30 } else { 0 }));
-        assert_eq!(
-            notes,
-            [
-                "In 'x', aggressor wrote 1GiB to disks during its windows (the kernel's count for its \
-              processes); no limit applies to that."
-            ]
-        );
+        let [note] = &notes[..] else { panic!("{notes:?}") };
+        assert!(note.starts_with("In 'x', aggressor wrote 1GiB to disks"), "{note}");
         assert!(of_programs(&plan, |_| used(LEAST_TOLD - 1)).is_empty());
     }
 

@@ -1,5 +1,5 @@
-//! A window of the experiment's length, in phases: the tasks settle, other processes are paused, the
-//! window opens and closes, and whether it was the one that was asked for is judged.
+//! A window of the experiment's length, in phases: the tasks settle, other processes are paused,
+//! the window opens and closes, and whether it was the one that was asked for is judged.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ struct Closed {
 impl HostEngine<'_> {
     /// Measures a window of the experiment's length.
     pub(super) fn timed_window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
-        let slices = self.pauses.begin_slices(active, self.plan, self.arms.arm);
+        let slices = self.pauses.begin_slices(active, &self.plan.experiment, self.arms.arm);
         let measured = self.window_in_slices(active, &slices);
         // Why one could not be paused says more than what comes of it.
         self.pauses.end_slices(slices).and(measured)

@@ -1,6 +1,6 @@
-//! The crew: the worker processes of a plan. They are started, told to run or to pause, and watched.
+//! The worker processes of a plan. They are started, told to run or to pause, and watched.
 //!
-//! What they report is in [`reports`], and when they have settled in [`settle`].
+//! What they report is in `reports.rs`, and when they have settled in `settle.rs`.
 
 mod halved;
 mod reports;
@@ -191,9 +191,6 @@ impl<'a> Crew<'a> {
     }
 
     /// Fails where one of these has ended: what it reported last says nothing of the present.
-    ///
-    /// # Errors
-    /// How it ended.
     pub fn all_live(&mut self, workers: &[usize]) -> Result<(), EngineError> {
         self.listen(Duration::ZERO)?;
         match workers.iter().find(|worker| self.workers[**worker].ended.is_some()) {
@@ -203,9 +200,6 @@ impl<'a> Crew<'a> {
     }
 
     /// Fails where the task of one of these has failed.
-    ///
-    /// # Errors
-    /// Why it failed.
     pub fn none_failed(&mut self, workers: &[usize]) -> Result<(), EngineError> {
         match workers.iter().find(|worker| self.slot(**worker).state() == state::FAILED) {
             Some(&worker) => Err(self.explain(worker, "has failed")),
@@ -238,9 +232,6 @@ impl<'a> Crew<'a> {
     }
 
     /// Restarts the metric's workers, and starts all others that do not run yet; all are paused.
-    ///
-    /// # Errors
-    /// Where one cannot be started or ended.
     pub fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
         let metric = self.plan.metric;
         let (again, first): (Vec<usize>, Vec<usize>) = (0..self.workers.len())
@@ -346,9 +337,6 @@ impl<'a> Crew<'a> {
 
     /// Gives every worker the order that a set of active tasks means for it, and waits until it
     /// obeys.
-    ///
-    /// # Errors
-    /// Where one does not.
     pub fn switch(&mut self, active: &[Active]) -> Result<(), EngineError> {
         let wanted: Vec<u32> = self
             .workers
@@ -391,9 +379,6 @@ impl<'a> Crew<'a> {
     }
 
     /// Stops workers where they are, in the middle of their tasks.
-    ///
-    /// # Errors
-    /// Where one does not stop.
     pub fn hold(&mut self, workers: &[usize]) -> Result<(), EngineError> {
         for &worker in workers {
             self.slot(worker).give(order::HOLD);

@@ -30,9 +30,6 @@ pub struct Point {
 impl Crew<'_> {
     /// The present report of each worker; those that report on demand are asked first, and so are
     /// those that count latencies, since these must be those of the report's units.
-    ///
-    /// # Errors
-    /// Where one does not report.
     pub fn reports(&mut self, workers: &[usize]) -> Result<Vec<Point>, EngineError> {
         let asked = self.ask(workers);
         self.answers(workers, asked)
@@ -46,9 +43,6 @@ impl Crew<'_> {
     }
 
     /// The reports of workers that have been asked, once they have answered.
-    ///
-    /// # Errors
-    /// Where one does not report.
     pub fn answers(
         &mut self,
         workers: &[usize],
@@ -102,9 +96,6 @@ impl Crew<'_> {
 
     /// Waits until all tasks have reported something since a window began, no longer than 2 s after
     /// it was due to end. Returns for how long the window was held open.
-    ///
-    /// # Errors
-    /// Where one has ended, or does not report.
     pub fn hold_open(
         &mut self,
         running: &[usize],

@@ -88,9 +88,6 @@ impl Drift {
 impl Crew<'_> {
     /// Runs exactly the tasks given until they have settled, and if rates may drift, until they are
     /// stable. Returns the workers that run.
-    ///
-    /// # Errors
-    /// Where a task does not run or pause.
     pub fn settle(
         &mut self,
         active: &[Active],

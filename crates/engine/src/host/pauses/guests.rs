@@ -206,8 +206,8 @@ impl Guest {
         self.before.is_some().then(|| self.usage())
     }
 
-    /// What it did in a window that was read at both ends, and what it used in it; or, where windows
-    /// before it were not read, since the last one that was, while it ran.
+    /// What it did in a window that was read at both ends, and what it used in it. Where windows
+    /// before it were not read, that is what it used since the last one that was, while it ran.
     pub fn measured(
         &mut self,
         after: Usage,

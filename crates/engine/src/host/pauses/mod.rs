@@ -7,14 +7,13 @@ mod slices;
 mod usage;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_limits::attachment;
 use ringfence_system::attach::Usage;
 
-use super::crew::Crew;
 use crate::usage::Used;
 use crate::{EngineError, Measured};
 use guests::Guest;
@@ -23,8 +22,6 @@ pub use pause::{NotPaused, Pause};
 use silence::Silence;
 pub use slices::Slices;
 
-// How often it is looked whether the run is to stop.
-const LOOK: Duration = Duration::from_millis(100);
 // After so many overruns the measurement ends: this machine does not keep the promise.
 const MOST_OVERRUNS: u32 = 3;
 // Of stages of this run that have ended.
@@ -68,59 +65,6 @@ impl Pauses {
             .collect()
     }
 
-    /// Begins to pause in slices what an arm wants paused so.
-    pub fn begin_slices(&mut self, active: &[Active], plan: &Plan, arm: usize) -> Slices {
-        Slices::begin(&mut self.guests, active, &plan.experiment, arm)
-    }
-
-    /// Ends slices: all processes run again, and may be paused for windows.
-    ///
-    /// # Errors
-    /// Why one could not be paused or resumed.
-    pub fn end_slices(&mut self, slices: Slices) -> Result<(), EngineError> {
-        slices.end(&mut self.guests)
-    }
-
-    /// Waits until a window of this length may open, and reads what those that run in it have used.
-    ///
-    /// # Errors
-    /// Where no pause of that length is allowed, and where the run is to stop.
-    pub fn wait(
-        &mut self,
-        crew: &Crew,
-        active: &[Active],
-        window: Duration,
-        slices: &Slices,
-    ) -> Result<(), EngineError> {
-        loop {
-            let wait = self.guests.iter().try_fold(Duration::ZERO, |longest, guest| {
-                guest.not_before(active, window).map(|wait| longest.max(wait))
-            })?;
-            let wait = wait.max(slices.wait());
-            if wait.is_zero() {
-                break;
-            }
-            crew.may_go_on()?;
-            std::thread::sleep(wait.min(LOOK));
-        }
-        self.guests.iter_mut().for_each(|guest| guest.begin_window(active));
-        Ok(())
-    }
-
-    /// Pauses what does not run in a window. The service that a probe asks is watched meanwhile.
-    ///
-    /// # Errors
-    /// Where one cannot be paused; the others are resumed then.
-    pub fn pause<'a>(
-        &'a mut self,
-        active: &[Active],
-        window: Duration,
-        slices: &'a Slices,
-        probe: Option<usize>,
-    ) -> Result<Pause<'a>, NotPaused> {
-        Pause::begin(&mut self.guests, active, window, probe, slices, &mut self.silence)
-    }
-
     /// What those did that were read before a window, which is over, and what they used.
     pub fn measured(&mut self, start_ns: u64, since: Instant) -> Vec<(Measured, Used)> {
         let after: Vec<Option<Usage>> = self.guests.iter_mut().map(Guest::end_window).collect();
@@ -162,6 +106,7 @@ impl Pauses {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
 
     use super::guests::tests::Busy;
     use super::*;
@@ -193,7 +138,7 @@ mod tests {
         let stage = Stage::new(&plan, &stop);
         let mut pauses = attached(&busy, Duration::from_secs(10));
         let alone = [active(0)];
-        let slices = pauses.begin_slices(&alone, &plan, 0);
+        let slices = pauses.begin_slices(&alone, &plan.experiment, 0);
         // On a busy machine it may not get onto a CPU to be stopped.
         let mut pause = loop {
             pauses.wait(&stage, &alone, WINDOW, &slices).unwrap();
@@ -220,7 +165,7 @@ mod tests {
         let stage = Stage::new(&plan, &stop);
         let mut pauses = attached(&busy, Duration::from_secs(10));
         let both = [active(0), active(1)];
-        let slices = pauses.begin_slices(&both, &plan, 0);
+        let slices = pauses.begin_slices(&both, &plan.experiment, 0);
         pauses.wait(&stage, &both, WINDOW, &slices).unwrap();
         let since = Instant::now();
         let pause = pauses.pause(&both, WINDOW, &slices, None).ok().unwrap();
@@ -242,7 +187,7 @@ mod tests {
         let stage = Stage::new(&plan, &stop);
         let mut pauses = attached(&busy, Duration::from_millis(100));
         let alone = [active(0)];
-        let slices = pauses.begin_slices(&alone, &plan, 0);
+        let slices = pauses.begin_slices(&alone, &plan.experiment, 0);
         let mut pause = loop {
             pauses.wait(&stage, &alone, WINDOW, &slices).unwrap();
             if let Ok(pause) = pauses.pause(&alone, WINDOW, &slices, None) {

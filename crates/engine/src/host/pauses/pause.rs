@@ -7,12 +7,15 @@ use ringfence_experiment::Freezing;
 use ringfence_experiment::plan::Active;
 use ringfence_system::attach::{FreezeError, Frozen};
 
+use super::Pauses;
 use super::guests::{FREEZE_LIMIT, Guest, pause_for};
 use super::silence::Silence;
 use super::slices::Slices;
 use crate::EngineError;
 use crate::host::crew::Crew;
 
+// How often it is looked whether the run is to stop.
+const LOOK: Duration = Duration::from_millis(100);
 // How often it is looked whether a service still answers.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -43,32 +46,56 @@ pub enum NotPaused {
     Failed(EngineError),
 }
 
-impl<'a> Pause<'a> {
+impl Pauses {
+    /// Waits until a window of this length may open, and reads what those that run in it have used.
+    ///
+    /// # Errors
+    /// Where no pause of that length is allowed, and where the run is to stop.
+    pub fn wait(
+        &mut self,
+        crew: &Crew,
+        active: &[Active],
+        window: Duration,
+        slices: &Slices,
+    ) -> Result<(), EngineError> {
+        loop {
+            let wait = self.guests.iter().try_fold(slices.wait(), |longest, guest| {
+                guest.not_before(active, window).map(|wait| longest.max(wait))
+            })?;
+            if wait.is_zero() {
+                break;
+            }
+            crew.may_go_on()?;
+            std::thread::sleep(wait.min(LOOK));
+        }
+        self.guests.iter_mut().for_each(|guest| guest.begin_window(active));
+        Ok(())
+    }
+
     /// Pauses the attached processes that do not run in a window, and waits until the processes
-    /// that depend on them have noticed. While a window is open, the probe's service is watched.
+    /// that depend on them have noticed. While the window is open, the probe's service is watched.
     ///
     /// # Errors
     /// Where one cannot be paused; the others are resumed then.
-    pub(super) fn begin(
-        guests: &'a mut [Guest],
+    pub fn pause<'a>(
+        &'a mut self,
         active: &[Active],
         window: Duration,
-        probe: Option<usize>,
         slices: &'a Slices,
-        silence: &'a mut Silence,
-    ) -> Result<Self, NotPaused> {
-        let mut pause = Self {
+        probe: Option<usize>,
+    ) -> Result<Pause<'a>, NotPaused> {
+        let mut pause = Pause {
             frozen: Vec::new(),
             is_paused: false,
             slices,
             sliced: Vec::new(),
             stood: true,
             window,
-            probe: probe.filter(|_| !guests.is_empty()),
+            probe: probe.filter(|_| !self.guests.is_empty()),
             answers: true,
-            silence,
+            silence: &mut self.silence,
         };
-        for guest in guests.iter_mut().filter(|guest| !guest.runs(active)) {
+        for guest in self.guests.iter_mut().filter(|guest| !guest.runs(active)) {
             pause.add(guest)?;
         }
         if pause.is_paused {
@@ -76,7 +103,9 @@ impl<'a> Pause<'a> {
         }
         Ok(pause)
     }
+}
 
+impl<'a> Pause<'a> {
     fn add(&mut self, guest: &'a mut Guest) -> Result<(), NotPaused> {
         let Some(freezer) = &mut guest.freezer else { return Ok(()) };
         guest.pauses += 1;
@@ -119,9 +148,6 @@ impl<'a> Pause<'a> {
 
     /// Waits until workers have answered, where a service is watched. A service that waits for a
     /// paused process never reaches the start of the window; the pause ends then.
-    ///
-    /// # Errors
-    /// What the kernel refuses.
     pub fn await_answers(
         &mut self,
         crew: &Crew,
@@ -160,18 +186,12 @@ impl<'a> Pause<'a> {
     }
 
     /// Resumes what is paused: the window that opened at `opening` closes.
-    ///
-    /// # Errors
-    /// What the kernel refuses.
     pub fn end(&mut self, opening: Instant) -> Result<(), EngineError> {
         self.stood &= self.resume()? && self.slices.held(&self.sliced, opening.elapsed());
         Ok(())
     }
 
     /// Notes whether the service answered.
-    ///
-    /// # Errors
-    /// Where it depends on what was paused.
     pub fn note_silence(&mut self) -> Result<(), EngineError> {
         self.silence.note(self.is_paused, self.answers)
     }

@@ -12,7 +12,8 @@ use ringfence_experiment::units::Share;
 use ringfence_experiment::{Experiment, Freezing, Limit};
 use ringfence_system::attach::{FreezeError, Freezer, NotYet};
 
-use super::guests::{FREEZE_LIMIT, Guest};
+use super::Pauses;
+use super::guests::FREEZE_LIMIT;
 use crate::EngineError;
 
 // How often it is looked whether a pause may begin, or is to end for good.
@@ -37,16 +38,18 @@ struct Sliced {
     failed: Option<FreezeError>,
 }
 
-impl Slices {
-    /// Begins with those of an arm that run in a window.
-    pub fn begin(
-        guests: &mut [Guest],
+impl Pauses {
+    /// Begins to pause in slices those of an arm that run in a window.
+    pub fn begin_slices(
+        &mut self,
         active: &[Active],
         experiment: &Experiment,
         arm: usize,
-    ) -> Self {
+    ) -> Slices {
+        let frozen = &experiment.arms[arm].frozen;
         let mut all = Vec::new();
-        for (number, guest) in guests.iter_mut().enumerate().filter(|(_, guest)| guest.runs(active))
+        for (number, guest) in
+            self.guests.iter_mut().enumerate().filter(|(_, guest)| guest.runs(active))
         {
             let limits = experiment.arms[arm].limits_of(&experiment.roles[guest.role()].name);
             let frozen = limits.iter().find_map(|limit| match limit {
@@ -57,9 +60,33 @@ impl Slices {
             let Some(freezer) = guest.freezer.take() else { continue };
             all.push(Slicing::begin(number, freezer, share, guest.longest));
         }
-        Self(all)
+        Slices(all)
     }
 
+    /// Ends slicing: all processes are resumed, and may be paused for windows again.
+    ///
+    /// # Errors
+    /// Why one could not be paused or resumed.
+    pub fn end_slices(&mut self, mut slices: Slices) -> Result<(), EngineError> {
+        let mut failed = None;
+        for mut one in slices.0.drain(..) {
+            let guest = &mut self.guests[one.guest];
+            let Some(sliced) = one.end() else { continue };
+            guest.pauses += sliced.slices;
+            guest.freezer = Some(sliced.freezer);
+            if sliced.slices > 0 {
+                guest.thawed = Some(Instant::now());
+            }
+            let error = |error: FreezeError| {
+                EngineError::Failed(format!("{}: {error}", guest.found.target))
+            };
+            failed = failed.or(sliced.failed.map(error));
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Slices {
     /// How long it is until a window may open: they are paused in slices for a while by then, as
     /// after any change.
     pub fn wait(&self) -> Duration {
@@ -81,28 +108,6 @@ impl Slices {
             let frozen = Duration::from_nanos(now.saturating_sub(*before));
             frozen >= length.mul_f64(one.share / 2.0)
         })
-    }
-
-    /// Ends slicing: all processes are resumed, and may be paused for windows again.
-    ///
-    /// # Errors
-    /// Why one could not be paused or resumed.
-    pub fn end(mut self, guests: &mut [Guest]) -> Result<(), EngineError> {
-        let mut failed = None;
-        for mut one in self.0.drain(..) {
-            let guest = &mut guests[one.guest];
-            let Some(sliced) = one.end() else { continue };
-            guest.pauses += sliced.slices;
-            guest.freezer = Some(sliced.freezer);
-            if sliced.slices > 0 {
-                guest.thawed = Some(Instant::now());
-            }
-            let error = |error: FreezeError| {
-                EngineError::Failed(format!("{}: {error}", guest.found.target))
-            };
-            failed = failed.or(sliced.failed.map(error));
-        }
-        failed.map_or(Ok(()), Err)
     }
 }
 
