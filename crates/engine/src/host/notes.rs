@@ -38,7 +38,8 @@ pub(super) fn of_disks<'a>(
 ) -> Vec<String> {
     // An episode sees what these tell of.
     let windows = plan.experiment.measure.episode.is_none();
-    let mut notes: Vec<String> = tasks.filter(|_| windows).filter_map(Task::caution).collect();
+    let mut notes: Vec<String> =
+        tasks.filter(|_| windows).filter_map(|task| task.caution()).collect();
     notes.sort();
     notes.dedup();
     notes.extend(wrote.map(|wrote| {

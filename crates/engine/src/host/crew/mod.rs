@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::start::Start;
 use ringfence_experiment::task::Task;
-use ringfence_experiment::task::axes::Variant;
+use ringfence_experiment::task::Variant;
 use ringfence_machine::counters::Counters;
 use ringfence_machine::topology::Topology;
 
@@ -100,7 +100,7 @@ impl<'a> Crew<'a> {
 
     /// Processes of built-in tasks that may write to files. What programs write is theirs.
     pub fn writers(&self) -> impl Iterator<Item = i32> {
-        let may_write = |worker: &&Worker| self.tasks_of(worker).any(Task::writes_files);
+        let may_write = |worker: &&Worker| self.tasks_of(worker).any(|task| task.writes_files());
         self.workers.iter().filter(may_write).filter_map(|worker| worker.pid)
     }
 

@@ -46,7 +46,6 @@ impl Pauses {
         experiment: &Experiment,
         arm: usize,
     ) -> Slices {
-        let frozen = &experiment.arms[arm].frozen;
         let mut all = Vec::new();
         for (number, guest) in
             self.guests.iter_mut().enumerate().filter(|(_, guest)| guest.runs(active))

@@ -8,7 +8,6 @@ mod stretches;
 use std::time::{Duration, Instant};
 
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::task::Task;
 use ringfence_machine::clock::Clock;
 use ringfence_machine::root::FsRoot;
 
@@ -51,7 +50,7 @@ impl Readings {
             metric: plan.metric,
             clock,
             origin: clock.now(),
-            disks: Disks::below(&FsRoot::host(), crew.tasks().filter_map(Task::works_in)),
+            disks: Disks::below(&FsRoot::host(), crew.tasks().filter_map(|task| task.works_in())),
             writes_elsewhere: tasks.any(|task| task.writes_files() && !task.uses_a_disk()),
             written: Written::default(),
             used: vec![Used::default(); plan.experiment.roles.len()],
