@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Target;
 use super::axes::axes;
 use super::parameters::Parameters;
+use super::word::serde_as_word;
 use crate::Reason;
 
 /// What a program did to files that it had mapped, as `ringfence trace` recorded it, played over
@@ -29,8 +30,7 @@ pub struct Trace {
 }
 
 /// By which instruction a recorded program flushes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Flushes {
     /// Each by its own.
     #[default]
@@ -39,13 +39,33 @@ pub enum Flushes {
     AsNeeded,
     /// By none: they are left out. Fences stay.
     None,
-    /// `clflush`.
-    Clflush,
-    /// `clflushopt`.
-    Clflushopt,
-    /// `clwb`.
-    Clwb,
+    /// All by this instruction.
+    By(Flush),
 }
+
+impl Flushes {
+    const ALL: [Self; 3 + Flush::ALL.len()] = {
+        let mut all = [Self::Recorded; 3 + Flush::ALL.len()];
+        (all[1], all[2]) = (Self::AsNeeded, Self::None);
+        let mut index = 0;
+        while index < Flush::ALL.len() {
+            all[3 + index] = Self::By(Flush::ALL[index]);
+            index += 1;
+        }
+        all
+    };
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Recorded => "recorded",
+            Self::AsNeeded => "as-needed",
+            Self::None => "none",
+            Self::By(flush) => flush.name(),
+        }
+    }
+}
+
+serde_as_word!(Flushes);
 
 /// Whether a load's address comes out of the load before it, which no recording says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,9 +85,7 @@ impl Flushes {
             Self::Recorded => Some(recorded),
             Self::AsNeeded => (!caches_survive).then_some(recorded),
             Self::None => None,
-            Self::Clflush => Some(Flush::Clflush),
-            Self::Clflushopt => Some(Flush::Clflushopt),
-            Self::Clwb => Some(Flush::Clwb),
+            Self::By(flush) => Some(flush),
         }
     }
 }

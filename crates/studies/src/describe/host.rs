@@ -230,11 +230,7 @@ impl File {
         self.put("processor.brand", brand, &format!("probed: CPUID; {}", about.join(", ")));
         let probed = "probed: CPUID";
         if let Some(features) = &machine.features {
-            let flush = Flush::ALL.into_iter().filter(|flush| match flush {
-                Flush::Clflush => features.clflush,
-                Flush::Clflushopt => features.clflushopt,
-                Flush::Clwb => features.clwb,
-            });
+            let flush = Flush::ALL.into_iter().filter(|flush| features.has(flush.name()));
             let flush: Vec<Value> = flush.map(|flush| flush.name().into()).collect();
             self.put("processor.flush", flush, probed);
             let widths = Width::ALL.into_iter().filter(|width| match width {

@@ -135,8 +135,8 @@ fn whole_runs(question: &Question) -> bool {
     ringfence_experiment::plan::is_whole_run(question.victim.task())
 }
 
-/// Measures until the matter is settled, or resumes where an interrupted run stopped; `plan` is that
-/// of [`plan_of_baseline`].
+/// Measures until the matter is settled, or resumes where an interrupted run stopped; `plan` is
+/// that of [`plan_of_baseline`].
 ///
 /// # Errors
 /// Where nothing can be measured. What fails or is interrupted later is part of the answer.
