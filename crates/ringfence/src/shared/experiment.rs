@@ -114,7 +114,7 @@ pub fn carry_out(
     }
     // Curves are to be looked at.
     if found.sensitivity.is_some() {
-        super::page::beside(dir, flags.output.json, !done.ended.is_planned())?;
+        super::page::beside_measured(dir, flags.output.json, &done, machine)?;
     }
     finish(&done.ended, dir, machine)?;
     verdict(&found)

@@ -4,7 +4,9 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use ringfence_report::html::{self, Page};
+use ringfence_machine::Machine;
+use ringfence_report::html::{self, Digest, Page};
+use ringfence_studies::measure::Measurement;
 
 use super::answer::Answer;
 use super::command::{command, pasteable};
@@ -28,6 +30,22 @@ pub fn write(dir: &Path, out: Option<&Path>, flag: &str) -> Result<PathBuf, Fail
 /// answer's. Of a measurement that ended early, what is said of that is enough.
 pub fn beside(dir: &Path, as_json: bool, ended_early: bool) -> Result<(), Failure> {
     beside_with(dir, as_json, ended_early, || Answer::open(dir)?.page())
+}
+
+/// The same of one experiment that was measured just now. Only what ended early is read back: its
+/// dataset is still to be completed.
+pub fn beside_measured(
+    dir: &Path,
+    as_json: bool,
+    done: &Measurement,
+    machine: &Machine,
+) -> Result<(), Failure> {
+    beside_with(dir, as_json, !done.ended.is_planned(), || {
+        match Digest::measured(dir, done, machine) {
+            Some(digest) => Ok(html::datasets(&[digest])),
+            None => Answer::open(dir)?.page(),
+        }
+    })
 }
 
 /// The same of a page that is made of what was measured just now.

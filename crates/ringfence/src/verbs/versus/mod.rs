@@ -140,7 +140,7 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     } else {
         output::print(&experiment::as_text(&found, done.steps_before, &dir, &machine, started))?;
     }
-    page::beside(&dir, flags.json, !done.ended.is_planned())?;
+    page::beside_measured(&dir, flags.json, &done, &machine)?;
     experiment::finish(&done.ended, &dir, &machine)?;
     let verdict = experiment::verdict(&found);
     let timeline = &found.timeline;
