@@ -11,6 +11,7 @@ use serde::Serialize;
 /// A way to commit that is durable by what the kernel promises, and of which not every commit
 /// reached the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unreached {
     /// The case.
     pub case: usize,

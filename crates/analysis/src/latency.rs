@@ -18,6 +18,7 @@ use crate::windows::{Lost, Windows};
 
 /// What one role counted in all windows of one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CaseLatencies {
     /// The case's number.
     pub case: usize,
@@ -35,6 +36,7 @@ pub struct CaseLatencies {
     /// All windows together, all instances. In documents in buckets of an eighth of a power of two,
     /// as ever.
     #[serde(serialize_with = "in_eighths")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<(u64, u64)>"))]
     pub histogram: Histogram,
     /// Quantiles of the same, interpolated within the buckets: each of [`Quantile::ALL`].
     pub quantiles: Vec<LatencyQuantile>,
@@ -48,6 +50,7 @@ pub struct CaseLatencies {
 
 /// A quantile of latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyQuantile {
     /// Which.
     pub quantile: Quantile,
@@ -109,6 +112,7 @@ impl CaseLatencies {
 
 /// The share of operations that took at least as long as a miss.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissShare {
     /// The mean over trials of each trial's share.
     pub value: f64,

@@ -11,6 +11,7 @@ use crate::windows::{Lost, Windows};
 /// A slowdown of the mean time in each part of an episode, against the same part of the episode
 /// without aggressors.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "EpisodeParts"))]
 pub struct Parts {
     /// While the aggressors ran.
     #[serde(serialize_with = "estimate::serialize_estimate")]
@@ -24,6 +25,7 @@ pub struct Parts {
     pub longest: Estimate,
     /// How long they ran, s: the mean over episodes and aggressors. Less than they were given where
     /// they reached their limits.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0)))]
     pub ran_s: f64,
 }
 

@@ -60,6 +60,7 @@ pub struct Effect {
 
 /// What another role achieved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CoRunner {
     /// The role.
     pub role: String,

@@ -13,6 +13,7 @@ use crate::results;
 
 /// A case that is compared with a limit.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Judged {
     /// The case's number.
     pub case: usize,
@@ -29,6 +30,7 @@ pub struct Judged {
 
 /// A quantile below the one that is limited.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lower {
     /// Which one.
     pub quantile: Quantile,

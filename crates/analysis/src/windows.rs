@@ -28,6 +28,7 @@ pub const ONE_LOST_IN: u32 = 20;
 
 /// Steps of a case that are in no figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TooLong {
     /// Steps with a window that lasted too long.
     pub steps: u32,

@@ -20,6 +20,7 @@ use super::{MANIFEST, files};
 
 /// The manifest of a dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Manifest {
     /// Version of the folder's format: [`SCHEMA`] where this program wrote it.
     pub schema: u32,
@@ -81,6 +82,7 @@ pub struct Manifest {
 
 /// That measuring was resumed after an interruption.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resumption {
     /// When, UTC, as RFC 3339 has it.
     pub at: String,
@@ -92,6 +94,7 @@ pub struct Resumption {
 
 /// Which file holds the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DatasetState"))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// `samples.parquet`, all that was recorded.
@@ -102,6 +105,7 @@ pub enum State {
 
 /// A role and what it may run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoleEntry {
     /// Its name.
     pub name: String,
@@ -111,15 +115,18 @@ pub struct RoleEntry {
 
 /// A task, every parameter decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskEntry {
     /// What its work, `units` in the samples, is counted in.
     pub unit: String,
     /// The task as an experiment file has it.
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Map<String, Value>"))]
     pub task: Value,
 }
 
 /// A case and its number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CaseEntry {
     /// `case` and `step_case` in the samples.
     pub number: usize,
@@ -132,6 +139,7 @@ pub struct CaseEntry {
 
 /// What a Parquet file must be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SamplesFile {
     /// How many rows it holds.
     pub count: u64,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What the processes of a role have used, added up over windows. The kernel counts CPU time in
 /// ticks (10 ms): it is meant for many windows, not for one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ProcessUse"))]
 pub struct Used {
     /// Length of the windows, ns.
     pub windows_ns: u64,

@@ -8,6 +8,7 @@ use crate::units::{Share, Span, serde_as_text};
 
 /// A limit; reads and prints `2%`, `p99<5ms`.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub enum Budget {
     /// The slowdown that is allowed: 5% is a factor of 1.05.
     Slowdown(Share),

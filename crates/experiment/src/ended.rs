@@ -2,6 +2,7 @@
 
 /// Why measuring ended.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "why", content = "what")]
 pub enum Ended {
     /// After the last look that was planned.

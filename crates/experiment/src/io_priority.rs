@@ -7,6 +7,7 @@ use crate::units::serde_as_text;
 
 /// An I/O priority (ioprio_set(2)) that needs no privilege.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub enum IoPriority {
     /// The disk is for others first.
     Idle,

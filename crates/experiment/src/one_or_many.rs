@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 /// A value, or a list of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "OneOrMany_{T}"))]
 #[serde(untagged, expecting = "a value or a list of values")]
 pub enum OneOrMany<T> {
     /// One.
     One(T),
     /// Several.
-    Many(Vec<T>),
+    Many(#[cfg_attr(feature = "schema", schemars(length(min = 1)))] Vec<T>),
 }
 
 impl<T> OneOrMany<T> {

@@ -8,6 +8,7 @@ use crate::nearest;
 
 /// A quantile of latencies that a figure can be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Quantile {
     /// The median.
@@ -64,6 +65,8 @@ impl fmt::Display for Quantile {
 
 /// What a figure is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("enum" = Self::NAMES)))]
 #[serde(try_from = "String", into = "String")]
 pub enum Quantity {
     /// All time over all units.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// It is stored as its text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Reason(String);
 

@@ -7,6 +7,7 @@ use crate::histogram::Grid;
 
 /// The latencies that distinguish hits from misses, measured before anything else runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scale {
     /// What reading the clock twice takes with nothing in between, ns, the median: every latency
     /// holds it.

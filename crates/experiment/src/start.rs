@@ -9,6 +9,7 @@ use crate::task::Task;
 
 /// One start of one variant of the victim.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Start {
     /// The trial that began with it. A trial that was cut short and begun again has two starts.
     #[serde(alias = "life")]

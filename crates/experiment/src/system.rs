@@ -10,6 +10,7 @@ use crate::units::serde_as_text;
 
 /// A system-wide setting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub enum SystemSetting {
     /// The scheduler of a disk, by the kernel's name of the disk.
     Scheduler(String),

@@ -36,6 +36,7 @@ pub(crate) use serde_as_text;
 
 /// A length of time; reads and prints `300ns`, `5us`, `20ms`, `1.5s`, `2min`, `1h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct Span(pub Duration);
 
 const SPANS: [(&str, f64); 6] =
@@ -97,6 +98,7 @@ impl FromStr for Span {
 
 /// A share of a whole; reads and prints `0.5%`, holds 0.005.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct Share(pub f64);
 
 impl fmt::Display for Share {
@@ -127,6 +129,7 @@ impl FromStr for Share {
 
 /// Bytes per second; reads and prints `500MiB/s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct Rate(pub Bytes);
 
 impl fmt::Display for Rate {

@@ -18,6 +18,7 @@ const SPEC: &str = "fleet.toml";
 
 /// What runs the tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
     /// Slurm: a job array, one task a node.

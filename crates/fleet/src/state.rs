@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "TaskState"))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// It has not begun.

@@ -19,6 +19,7 @@ use crate::table::rows;
 
 /// A task, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FleetTask"))]
 pub struct Task {
     /// Its number, from 1.
     pub number: u32,
@@ -43,6 +44,7 @@ pub struct Task {
 
 /// An attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Attempt"))]
 pub struct Tried {
     /// Its number, from 1.
     pub attempt: u32,

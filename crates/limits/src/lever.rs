@@ -133,6 +133,7 @@ impl Shared {
 
 /// One setting of a lever.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Candidate {
     /// The lever's name.
     pub lever: String,

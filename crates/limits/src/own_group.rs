@@ -126,6 +126,7 @@ impl Kind for OwnGroup {
 
 /// A setting of a control group that was left in place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "KeptLimit"))]
 pub struct Left {
     /// The file.
     pub file: PathBuf,

@@ -86,6 +86,7 @@ pub fn experiment(
 
 /// The curves of an experiment, and what they say.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sensitivity {
     /// One for each victim and polluter.
     pub curves: Vec<Curve>,
@@ -100,6 +101,7 @@ pub struct Sensitivity {
 /// Which of several victims is the most sensitive: the one that is slowed down most where it is
 /// slowed down most. Rests on [`Point::together`] alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "ranking")]
 pub enum Ranking {
     /// It is slowed down by more than the intervals leave possible for any other.
@@ -130,6 +132,7 @@ pub enum Ranking {
 
 /// One victim next to one polluter.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Curve {
     /// The victim, as on a command line.
     pub victim: String,
@@ -148,6 +151,7 @@ pub struct Curve {
 
 /// The victim next to a polluter of one footprint.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CurvePoint"))]
 pub struct Point {
     /// The polluter's footprint.
     pub footprint: Bytes,

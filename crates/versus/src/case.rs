@@ -9,6 +9,7 @@ pub type Setting = (String, String);
 
 /// A command with every parameter decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Case {
     /// `a`, `b`, `c`: which of the commands that were given; where one command is run with several
     /// settings, which of these.

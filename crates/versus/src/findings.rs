@@ -14,6 +14,7 @@ use crate::session::{Announced, Measured, Settings, Trouble, Warmed, comparisons
 
 /// A figure with its interval, or why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusFigure"))]
 #[serde(untagged)]
 pub enum Figure {
     /// It is known.
@@ -49,6 +50,7 @@ impl Figure {
 
 /// The verdict on a comparison, or on all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusVerdict"))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The whole interval lies within the budget.
@@ -71,6 +73,7 @@ pub enum Verdict {
 
 /// One command, and what its runs took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusCommand"))]
 pub struct Measure {
     /// What was run.
     #[serde(flatten)]
@@ -79,7 +82,8 @@ pub struct Measure {
     pub runs: u32,
     /// Of these, how many did not end with exit code 0.
     pub failures: u32,
-    /// How long a run takes, ns, without the shell's start: a trimmed geometric mean over runs.
+    /// How long a run takes, ns, without the shell's start: a geometric mean over runs, of which a
+    /// fifth at each end is left out.
     pub time: Figure,
     /// The same described as hyperfine does, ns; none without runs.
     pub described: Option<Plain>,
@@ -91,14 +95,17 @@ pub struct Measure {
     /// Runs that left processes behind; none if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_behind: Option<LeftBehind>,
-    /// `peak_memory` is never less than this, bytes, whatever the command takes.
+    /// `peak_memory` is never less than this, bytes, whatever the command takes: the memory of the
+    /// process that starts it.
     pub memory_floor: u64,
 }
 
 /// Processes that kept running after the run that started them had ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ProcessesLeft"))]
 pub struct LeftBehind {
     /// Runs, warm-up included, that left some behind.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub runs: u32,
     /// The names of the processes, each once.
     pub names: Vec<String>,
@@ -106,6 +113,7 @@ pub struct LeftBehind {
 
 /// Numbers without an interval, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusDescribed"))]
 pub struct Plain {
     /// Arithmetic mean.
     pub mean: f64,
@@ -121,6 +129,7 @@ pub struct Plain {
 
 /// Two commands of a group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusComparison"))]
 pub struct Compared {
     /// The one that is judged.
     pub of: String,
@@ -128,7 +137,8 @@ pub struct Compared {
     pub than: String,
     /// The parameters under which both ran; empty where these are what differs.
     pub parameters: Vec<Setting>,
-    /// Time of a run of the first over that of the second.
+    /// Time of a run of the first over that of the second next to it: 1.05 is 5 % slower. A
+    /// geometric mean over rounds, of which a fifth at each end is left out; `trials` are rounds.
     pub ratio: Figure,
     /// The same over all rounds, none left out.
     pub whole: Figure,
@@ -147,6 +157,7 @@ pub struct Compared {
 
 /// Everything that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusFindings"))]
 pub struct Findings {
     /// The label that the user gave this run, such as a commit.
     pub label: Option<String>,
@@ -162,7 +173,7 @@ pub struct Findings {
     pub shell_start: Option<Figure>,
     /// The commands.
     pub commands: Vec<Measure>,
-    /// The comparisons.
+    /// The first command of each group with each of the others.
     pub comparisons: Vec<Compared>,
     /// Warm-up; none where measuring ended before it was known.
     pub warm_up: Option<Warmed>,
@@ -172,7 +183,8 @@ pub struct Findings {
     pub reached: Option<Power>,
     /// Why instructions and cycles were not counted, if they were not.
     pub not_counted: Option<String>,
-    /// The verdict over all comparisons.
+    /// The verdict over all comparisons: with a budget, `over_budget` where one is, `within_budget`
+    /// where all are.
     pub verdict: Verdict,
     /// Why measuring ended early, if it did.
     pub ended_early: Option<String>,

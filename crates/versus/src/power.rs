@@ -13,6 +13,7 @@ const CAUTION: f64 = 0.2;
 
 /// What a number of rounds can detect.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusPower"))]
 pub struct Power {
     /// The least difference that is detected with a probability of [`CHANCE`]: 0.012 is 1.2 %.
     pub difference: f64,

@@ -79,6 +79,7 @@ pub fn kept(runs: &[Run], slot: Slot) -> BTreeMap<u32, &Took> {
 
 /// A quantity of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusQuantity"))]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
     /// Wall time, ns.

@@ -35,10 +35,11 @@ pub const TIME_ALONE_S: f64 = 10.0;
 
 /// How to measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusSettings"))]
 pub struct Settings {
-    /// What *b* may be slower by: 0.02 is 2 %.
+    /// What a command may be slower by: 0.02 is 2 %; none where nothing is judged.
     pub budget: Option<f64>,
-    /// A change up to this does not matter.
+    /// A change up to this does not matter, where there is no budget: 0.01 is 1 %.
     pub margin: f64,
     /// The precision to reach, where there is no budget; of a large difference,
     /// [`SHARE_OF_DIFFERENCE`].
@@ -133,6 +134,7 @@ pub enum Trouble {
 
 /// How warm-up went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusWarmUp"))]
 pub struct Warmed {
     /// Rounds that were dropped.
     pub dropped: u32,
@@ -146,6 +148,7 @@ pub struct Warmed {
 
 /// The detectable difference that was announced at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "VersusAnnounced"))]
 pub struct Announced {
     /// Of the comparison that varies most.
     pub power: Power,

@@ -42,6 +42,7 @@ pub struct Clock {
 
 /// What speaks for a TSC that counts evenly, on all CPUs, in every power state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TscEvidence {
     /// CPUID 8000_0007H:EDX bit 8, "invariant TSC" (SDM vol. 2A, table 3-8). Hypervisors
     /// often hide it. Of another machine, what the flags in its `/proc/cpuinfo` say of it.

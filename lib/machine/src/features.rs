@@ -9,6 +9,7 @@ use crate::root::FsRoot;
 ///
 /// Features that an earlier version did not check are reported as absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Features {
     /// Vendor, family, model, stepping and name.
@@ -43,6 +44,7 @@ pub struct Features {
 
 /// Which processor it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Identity {
     /// `GenuineIntel`, `AuthenticAMD`, ...
@@ -62,6 +64,7 @@ pub struct Identity {
 /// Cache and bandwidth control that the processor offers. The kernel may still lack or disable
 /// it: only a mounted resctrl file system is the proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Rdt {
     /// Cache allocation in the L3 (10H.0:EBX bit 1).

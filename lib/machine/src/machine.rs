@@ -13,6 +13,7 @@ use crate::topology::Topology;
 /// The machine, as it is stored next to measurements in `machine.json`. It names neither host nor
 /// user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Version of this structure; grows when a field changes its meaning.
     pub schema: u32,
@@ -41,6 +42,7 @@ pub struct Machine {
 
 /// A described machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Simulated {
     /// Its short name.
     pub name: String,

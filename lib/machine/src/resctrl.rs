@@ -8,6 +8,7 @@ use crate::root::FsRoot;
 
 /// Of resctrl, what figures depend on. Groups are counted, not named.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Offered {
     /// How it is mounted.
     pub options: MountOptions,

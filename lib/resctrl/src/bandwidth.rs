@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a bandwidth is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BandwidthUnit"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Percent of what there is (Intel, MPAM).
@@ -42,6 +43,7 @@ impl Unit {
 
 /// How two hardware threads of a core are throttled that ask for different bandwidths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ThrottleMode {
     /// Both as the one with the smaller bandwidth.
@@ -54,6 +56,7 @@ pub enum ThrottleMode {
 
 /// A bandwidth that is shared out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BandwidthInfo {
     /// Groups that there can be, the default one included.
     pub num_closids: u32,

@@ -19,6 +19,7 @@ pub const DEFAULT_MOUNT: &str = "/sys/fs/resctrl";
 
 /// How resctrl is mounted (kernel documentation, x86/resctrl, "mount options").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MountOptions {
     /// Separate ways for code and data in the L3.
     pub cdp: bool,

@@ -16,6 +16,7 @@ use crate::error::Error;
 /// as `\xff`, here and wherever a name is a text; a `\` before an `x` of a name's own is `\x5c`.
 #[doc(alias("class_id", "CLOSID", "COS"))]
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct GroupId {
     control: Option<String>,
     monitor: Option<String>,

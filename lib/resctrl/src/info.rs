@@ -16,6 +16,7 @@ use crate::schemata::{Domain, Mask, Resource};
 /// Everything below `info/`.
 #[doc(alias("pqos_cap", "pqos_capability"))]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ResctrlInfo"))]
 pub struct Info {
     /// Caches whose ways can be allocated, by the resource's name.
     pub caches: BTreeMap<String, CacheInfo>,
@@ -30,6 +31,7 @@ pub struct Info {
 /// A cache whose ways can be allocated.
 #[doc(alias("pqos_cap_l3ca", "pqos_cap_l2ca"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CacheInfo {
     /// Groups that there can be, the default one included; with CDP, half as many as without.
     pub num_closids: u32,
@@ -59,6 +61,7 @@ impl CacheInfo {
 /// Whether the ways that devices write to can be chosen, and the chosen ones (kernel documentation,
 /// resctrl, "io_alloc" and "io_alloc_cbm", Linux 6.19; AMD's SDCIAE).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum IoAlloc {
     /// Not of this cache, or by this kernel.
@@ -102,6 +105,7 @@ impl fmt::Display for IoAlloc {
 /// The users of the ways of one cache: a letter for each way, the highest first (kernel
 /// documentation, x86/resctrl, "bit_usage").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct BitUsage(pub String);
 
@@ -116,6 +120,7 @@ impl BitUsage {
 
 /// Monitoring of the L3.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MonitoringInfo {
     /// Groups and monitor groups that there can be together, the default group included.
     pub num_rmids: u32,

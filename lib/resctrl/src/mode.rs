@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How a group shares what it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "GroupMode"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Other groups may use the same ways.

@@ -11,6 +11,7 @@ use crate::schemata::Domain;
 
 /// A counter's value, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Counter"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Value {
     /// Bytes.
@@ -46,6 +47,7 @@ impl Value {
 
 /// An event of one domain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CounterReading"))]
 pub struct Reading {
     /// The domain's kind, such as `L3`.
     pub resource: String,
@@ -106,6 +108,7 @@ pub fn total(readings: &[Reading], event: &str) -> Option<u64> {
 
 /// What a group holds of a cache, and how fast it moves data to and from memory, by two readings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "GroupUse"))]
 pub struct Used {
     /// Which group.
     pub group: GroupId,

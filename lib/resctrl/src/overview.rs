@@ -16,6 +16,7 @@ use crate::schemata::{Domain, Schemata};
 
 /// The mounted file system at a moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overview {
     /// Where it is mounted.
     pub place: String,
@@ -33,6 +34,7 @@ pub struct Overview {
 
 /// A group at a moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupOverview {
     /// Which.
     pub group: GroupId,

@@ -23,6 +23,7 @@ pub const MAX_CPU: CpuId = 65_535;
 /// ```
 #[doc(alias("hwloc_cpuset_t", "hwloc_bitmap_t"))]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct CpuSet(BTreeSet<CpuId>);
 
 impl CpuSet {

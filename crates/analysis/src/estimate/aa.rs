@@ -12,6 +12,7 @@ pub const POWER: f64 = 0.8;
 
 /// A share with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proportion {
     /// The share, in 0..=1.
     pub value: f64,
@@ -25,6 +26,7 @@ pub struct Proportion {
 
 /// The outcome of many comparisons of an arm with itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AaSummary {
     /// Comparisons that gave an interval.
     pub estimates: u32,

@@ -14,15 +14,18 @@ use super::{Estimate, LatencyPair, Pair, quantile_ratio, serialize_estimate};
 /// Each interval holds at its own level: reading several of them as one claim takes a stricter
 /// level.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ByClass {
     /// Over all pairs, whatever their class.
     pub all: ClassEstimate,
     /// Per class that occurred.
+    #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = { "$ref": "#/$defs/Class" })))]
     pub classes: BTreeMap<Class, ClassEstimate>,
 }
 
 /// The slowdown over some of the pairs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassEstimate {
     /// Pairs that it rests on.
     pub pairs: u32,

@@ -12,6 +12,7 @@ pub const TRIMMED_SHARE: f64 = 0.2;
 
 /// How the slowdowns of single pairs are distributed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diagnostics {
     /// All pairs.
     pub pairs: u32,

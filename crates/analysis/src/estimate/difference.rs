@@ -10,6 +10,7 @@ use super::{NotEstimable, Window, requirements};
 
 /// A difference of two costs with its interval; any of the three figures may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// Nanoseconds per unit, the arithmetic mean over trials.
     pub ns: f64,

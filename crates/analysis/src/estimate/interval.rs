@@ -22,6 +22,7 @@ pub type Estimate = Result<Interval, NotEstimable>;
 /// The figure is a geometric mean over trials, the interval symmetric on the log scale. All fields
 /// are finite, and `0 < low <= value <= high`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// The point estimate.
     pub value: f64,
@@ -47,6 +48,7 @@ fn is_none(slack: &f64) -> bool {
 
 /// Why a figure cannot be had from these samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum NotEstimable {
     /// There are no samples.
@@ -248,6 +250,17 @@ impl Interval {
     }
 }
 
+/// A figure that is not known, as documents have it.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Unknown {
+    /// Why, in words.
+    pub unknown: String,
+    /// Why, in one word, with the numbers that belong to it.
+    #[serde(flatten)]
+    pub reason: NotEstimable,
+}
+
 /// Writes a figure's fields; or, where there is none, `unknown` with the reason in words, `reason`
 /// with it in one word, and the numbers that belong to it. No reader need know which type this is
 /// here.
@@ -269,13 +282,7 @@ pub fn serialize_estimate<T: Serialize, S: Serializer>(
 /// # Errors
 /// Those of the serializer.
 pub fn serialize_unknown<S: Serializer>(reason: &NotEstimable, to: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Unknown<'a> {
-        unknown: String,
-        #[serde(flatten)]
-        reason: &'a NotEstimable,
-    }
-    Unknown { unknown: reason.to_string(), reason }.serialize(to)
+    Unknown { unknown: reason.to_string(), reason: *reason }.serialize(to)
 }
 
 /// The same of a figure that need not be there.

@@ -58,7 +58,7 @@ pub use by_class::{ByClass, ClassEstimate, by_class, quantile_by_class};
 pub use counts::interpolated;
 pub use diagnostics::{Diagnostics, TRIMMED_SHARE, diagnostics};
 pub use difference::{Difference, arithmetic_rate, difference};
-pub use interval::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};
+pub use interval::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, Unknown, WIDEST};
 pub use interval::{serialize_estimate, serialize_estimate_if_any, serialize_unknown};
 pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};

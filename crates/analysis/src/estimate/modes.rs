@@ -28,6 +28,7 @@ const MAD_TO_SD: f64 = 1.4826;
 
 /// One of the values around which the pairs' slowdowns gather.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mode {
     /// Median slowdown of the pairs in it.
     pub slowdown: f64,

@@ -7,6 +7,7 @@ use super::NotEstimable;
 /// A figure where trials differ too much for an interval, with the range over trials. It is no
 /// basis for a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Observed {
     /// The figure over all trials.
     pub value: f64,
@@ -15,6 +16,7 @@ pub struct Observed {
     /// That of the trial with the most; at least the figure.
     pub high: f64,
     /// Trials that have one.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub trials: u32,
 }
 

@@ -1,6 +1,6 @@
 //! What an interval says: slower, faster, no change that matters, or not yet.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{Estimate, Interval, NotEstimable, serialize_estimate};
 
@@ -25,7 +25,9 @@ pub enum Verdict {
 }
 
 /// A verdict with the interval that it rests on.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "Written"))]
+#[serde(into = "Written")]
 pub struct Finding {
     /// What the interval says.
     pub verdict: Verdict,
@@ -69,24 +71,38 @@ impl Verdict {
     }
 }
 
-impl Serialize for Finding {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Written {
-            verdict: &'static str,
-            #[serde(serialize_with = "serialize_estimate")]
-            slowdown: Estimate,
-            margin: f64,
-            trials_needed: Option<u32>,
-        }
-        let (trials_needed, reason) = match self.verdict {
+// As a document has it.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Written {
+    /// What the interval says: it lies above 1 (`slower`) or below 1 (`faster`), it holds 1 and
+    /// lies within the margin, or it holds 1 and reaches beyond (`undecided`).
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend("enum" = [
+            "slower", "faster", "no_change_larger_than_margin", "undecided", "not_estimable",
+        ]))
+    )]
+    verdict: &'static str,
+    /// The slowdown, or why there is none.
+    #[serde(serialize_with = "serialize_estimate")]
+    slowdown: Estimate,
+    /// Relative changes up to this do not matter: 0.01 is 1 %.
+    margin: f64,
+    /// Trials, in all, that would settle what is undecided; null where it is settled, or when
+    /// absurdly many.
+    trials_needed: Option<u32>,
+}
+
+impl From<Finding> for Written {
+    fn from(finding: Finding) -> Self {
+        let (trials_needed, reason) = match finding.verdict {
             Verdict::Undecided { trials_needed } => (trials_needed, None),
             Verdict::NotEstimable(reason) => (None, Some(reason)),
             _ => (None, None),
         };
-        let slowdown = self.slowdown.ok_or(reason.unwrap_or(NotEstimable::NothingMeasured));
-        Written { verdict: self.verdict.word(), slowdown, margin: self.margin, trials_needed }
-            .serialize(to)
+        let slowdown = finding.slowdown.ok_or(reason.unwrap_or(NotEstimable::NothingMeasured));
+        Self { verdict: finding.verdict.word(), slowdown, margin: finding.margin, trials_needed }
     }
 }
 

@@ -30,6 +30,7 @@ pub use disk::{Against, Amount, DiskPoint, OnDisk, on_disk};
 
 /// All ways of writing of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Frontier {
     /// The role that is disturbed; none where every way is a cost alone.
     pub victim: Option<String>,
@@ -41,6 +42,7 @@ pub struct Frontier {
 
 /// How far fenced bytes have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Reached {
     /// Out of the caches: nothing survives a power cut in memory that forgets.
@@ -51,6 +53,7 @@ pub enum Reached {
 
 /// One way of writing and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FrontierPoint"))]
 pub struct Point {
     /// The case's number.
     pub case: usize,
@@ -70,6 +73,7 @@ pub struct Point {
 
 /// A role that writes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Writer {
     /// Its name.
     pub role: String,
@@ -81,6 +85,7 @@ pub struct Writer {
 
 /// Where a way stands among the fenced ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
     /// The fastest, or gentler than every faster one beyond both intervals.

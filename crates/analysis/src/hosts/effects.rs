@@ -19,6 +19,7 @@ const SENSIBLE: RangeInclusive<f64> = LEAST_VARIANCE..=1e6;
 
 /// A random-effects summary of a figure over hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Expected {
     /// Hosts that it rests on.
     pub hosts: usize,

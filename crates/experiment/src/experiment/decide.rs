@@ -9,6 +9,11 @@ use crate::units::{Share, Span};
 
 /// A limit, and the arms that are compared with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(extend("oneOf" = [{ "required": ["slowdown"] }, { "required": ["at_most"] }]))
+)]
 #[serde(deny_unknown_fields)]
 pub struct Decide {
     /// An arm, or several; for a slowdown, each with a baseline.

@@ -16,6 +16,7 @@ use crate::units::Span;
 /// `vm.dirty_writeback_centisecs`, by default 5 s (Documentation/admin-guide/sysctl/vm.rst in
 /// Linux). So write-back of a page begins at the latest 35 s after it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Episode {
     /// How long all roles run, at most.

@@ -9,6 +9,7 @@ use crate::units::{Share, Span};
 /// Limits for pausing what is attached. It is paused for a window at a time, and runs the rest of
 /// the time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Freezing {
     /// The longest that it is paused at once.
@@ -28,6 +29,7 @@ impl Default for Freezing {
 
 /// How what is attached is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FreezeBy {
     /// By its control group: `cgroup.freeze` of version 2, the freezer of version 1.

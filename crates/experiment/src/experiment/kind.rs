@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The study that an experiment is a stage of, which knows what to make of its samples. A user's
 /// own experiment file needs none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Stage"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// What a durable write costs: of `survey`.

@@ -41,22 +41,31 @@ macro_rules! limits {
 
         /// An arm as it is written: with a table for each kind of limit, by role.
         #[derive(Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
         pub(super) struct Written {
+            /// Its name.
             name: String,
+            /// The roles that run; the others are paused.
             active: Vec<String>,
+            /// The arm it is compared with.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             baseline: Option<String>,
+            /// An arm that has a window between this arm's and its baseline's.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             between: Option<String>,
+            /// Parameters that roles' tasks have in this arm instead of their own, by role.
             #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
             set: BTreeMap<String, Settings>,
+            /// Which of a role's tasks run in this arm, by their place in its list, from 1.
             #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
             only: BTreeMap<String, OneOrMany<u32>>,
             $(
+                $(#[doc = $doc])+
                 #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
                 $key: BTreeMap<String, $value>,
             )+
+            /// Settings of the whole system while this arm runs.
             #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
             system: BTreeMap<SystemSetting, String>,
         }

@@ -73,6 +73,7 @@ pub struct ExperimentError(pub String);
 
 /// An experiment, as in a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Version of the format: [`SCHEMA`] once it is read.
@@ -118,6 +119,7 @@ fn one() -> u64 {
 
 /// How an experiment is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
     /// Numbers of trials after which the estimates are looked at; the last is the most there will
@@ -200,6 +202,7 @@ impl Measure {
 
 /// On which CPUs roles run that do not say it themselves.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Placement {
     /// Where co-runners run relative to the metric's role.
@@ -208,6 +211,7 @@ pub struct Placement {
 
 /// Where co-runners run relative to the metric's role.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PlacementKind {
     /// The first of llc, node, remote, smt that this machine has room for; the choice is stated.
@@ -225,6 +229,7 @@ pub enum PlacementKind {
 
 /// A participant in an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Role {
     /// Its name.
@@ -246,6 +251,7 @@ pub struct Role {
 
 /// Tasks that run at once, and what they are compared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "limit::Written", into = "limit::Written")]
 pub struct Arm {
     /// Its name.

@@ -39,6 +39,7 @@ impl Want {
 
 /// Where a role was placed, or would have been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
     /// It is the metric's role: on cores of its own.
@@ -57,6 +58,7 @@ pub enum Place {
 
 /// Where each role runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Placed {
     /// Per role, the CPUs of its instances; fewer than wanted where there is no room.
     pub cpus: Vec<Vec<CpuId>>,

@@ -8,6 +8,7 @@ use crate::{Arm, Experiment};
 
 /// One thing that is measured: an arm with every list decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Case {
     /// The arm.
     pub arm: String,
@@ -33,6 +34,7 @@ impl Case {
 
 /// A role that runs in a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Active {
     /// The role's index.
     pub role: usize,

@@ -49,6 +49,7 @@ pub struct Plan {
 
 /// A case that cannot be run here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NotRun {
     /// The case's number.
     pub case: usize,

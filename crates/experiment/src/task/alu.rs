@@ -9,6 +9,7 @@ use crate::units::Share;
 
 /// Integer multiplications that touch no memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Alu {
     /// For checking the measurement itself: the share of its work that it skips while this variant

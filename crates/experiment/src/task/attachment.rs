@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 /// [`Freezing`](crate::experiment::Freezing)'s limits, never started, never ended, and never moved.
 /// Exactly one of these fields names them. A unit is a nanosecond of CPU time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Attached {
     /// A process with its descendants, those that come later among them.

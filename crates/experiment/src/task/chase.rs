@@ -10,6 +10,7 @@ use crate::Reason;
 
 /// A pointer chase: each load's address comes from the load before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Chase {
     /// Bytes chased through, one load per line, each line once per round.

@@ -14,6 +14,7 @@ use std::path::Path;
 /// Creates a file in a folder of its own, writes a little, renames it and removes it. A unit is a
 /// file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Churn {
     /// The folder in which it makes its own, which is removed when the task ends.

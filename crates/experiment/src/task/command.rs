@@ -16,6 +16,7 @@ pub const DEFAULT_WARM_UP: Span = Span::ms(200);
 
 /// A program and its arguments.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Command {
     /// The command line: words as a shell splits them, but no shell runs. It is started again when
@@ -48,6 +49,7 @@ pub struct Command {
 
 /// What the values of an HDR histogram log are in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LogUnit {
     /// Nanoseconds, as most programs log.
@@ -72,6 +74,7 @@ impl LogUnit {
 
 /// What a program's work is counted in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ProgramUnit {
     /// Instructions where the kernel counts them, else CPU time.

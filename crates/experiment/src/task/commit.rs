@@ -17,6 +17,7 @@ use std::path::Path;
 /// Writes batches of records to a log, each durable before the next. A unit is a commit: a batch
 /// written and synced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Commit {
     /// The folder in whose file system the log lies. The log has no name there, and is gone when

@@ -15,6 +15,7 @@ const MOST_COUNT: f64 = 1e18;
 
 /// The figure in a run's output that replaces its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CommandFigure"))]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     /// A regular expression whose first group is the number, in what the program writes to its
@@ -28,6 +29,7 @@ pub struct Figure {
 
 /// Whether lower or higher figures are better.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
     /// Less: a time. The slowdown is what it is beside, divided by what it is alone.

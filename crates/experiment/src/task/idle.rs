@@ -8,6 +8,7 @@ use crate::Reason;
 
 /// Nothing at all.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Idle {}
 

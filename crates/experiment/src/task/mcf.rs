@@ -9,6 +9,7 @@ use crate::Reason;
 
 /// A network simplex on timetabling instances, solved in turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Mcf {
     /// Approximate bytes of nodes and arcs, all instances together; they are sized to it.

@@ -73,6 +73,7 @@ macro_rules! workloads {
     ($($(#[$doc:meta])* $task:ident as $axes:ident,)*) => {
         /// One task, every parameter decided. What is known of it: see [`Parameters`].
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "workload", rename_all = "lowercase")]
         pub enum Task {
             $($(#[$doc])* $task($task),)*
@@ -81,6 +82,17 @@ macro_rules! workloads {
         /// A task as a file has it: of a workload, each parameter with a value or with a list,
         /// whose values make tasks of their own.
         #[derive(Debug, Clone, PartialEq)]
+        #[cfg_attr(
+            feature = "schema",
+            derive(schemars::JsonSchema),
+            schemars(
+                with = "serde_json::Map<String, serde_json::Value>",
+                extend("required" = ["workload"]),
+                extend("properties" = {
+                    "workload": { "description": "Which workload.", "enum": WORKLOADS }
+                }),
+            )
+        )]
         pub enum Tasks {
             $($(#[$doc])* $task($axes),)*
         }

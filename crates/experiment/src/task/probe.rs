@@ -11,6 +11,7 @@ use crate::units::Span;
 /// Asks a service at a fixed rate. In the open loop a late answer delays no question, and the time
 /// of an answer counts from when its question was due. A unit is an answered question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Probe {
     /// What it asks: `tcp://HOST:PORT`, `http://HOST:PORT/PATH`, `unix:PATH`, `exec:COMMAND`.

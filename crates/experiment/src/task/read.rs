@@ -18,6 +18,7 @@ use crate::units::{Span, serde_as_text};
 
 /// Reads all of a region in random order, sleeps, and reads it again; each read is timed alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Read {
     /// Bytes read through.
@@ -69,6 +70,7 @@ impl Read {
 
 /// What a reader reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub enum Memory {
     /// Anonymous memory of the process.
     Malloc,

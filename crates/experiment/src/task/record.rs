@@ -11,6 +11,7 @@ use crate::Reason;
 /// Small records, each written so that a crash leaves all of it or none, and durable before the
 /// next one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Record {
     /// How a record is made failure-atomic.
@@ -28,6 +29,7 @@ pub struct Record {
 /// How a record is made failure-atomic. All but the last are from Piotr Balcer's talk on Optane
 /// persistent memory, and write a record where none was before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordMethod {
     /// Payload, flush, fence; then a flag in a line of its own, flush, fence. The talk's "BAD

@@ -11,6 +11,7 @@ use crate::Reason;
 
 /// A ring buffer: entries are pushed, each durable before the next one, and read again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Ring {
     /// Which ring.
@@ -34,6 +35,7 @@ pub struct Ring {
 
 /// Which ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RingVariant {
     /// [`ringfence_persist::Ring`]: checksummed entries, one fence for each.

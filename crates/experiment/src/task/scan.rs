@@ -18,6 +18,7 @@ use std::path::Path;
 /// Reads blocks of a file of its own, from its start to its end and again, each from the device. A
 /// unit is a byte.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Scan {
     /// The folder in whose file system the file lies. It has no name there, and is gone when the

@@ -18,6 +18,7 @@ const LONGEST_READY_WITHIN: Span = Span::ms(100_000);
 
 /// A server of a client's own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// Its command line, as a program's. It must stay in the foreground, and not end.
@@ -38,6 +39,7 @@ pub struct Server {
 /// What a server does when it is ready; reads and prints `port:6379`, `tcp://HOST:PORT`,
 /// `line:REGEX`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub enum Ready {
     /// It accepts connections at this port of this machine.
     Port(u16),

@@ -8,6 +8,11 @@ use crate::units::Share;
 
 /// Parameters that an arm gives to a role's tasks instead of their own.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "TaskSettings", with = "serde_json::Map<String, serde_json::Value>")
+)]
 #[serde(transparent)]
 pub struct Settings(Table);
 

@@ -9,6 +9,7 @@ use crate::Reason;
 
 /// A sequential reader and writer: `a[i] = b[i] + c[i]` over three arrays, as in STREAM's add.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Stream {
     /// Bytes in the three arrays together.

@@ -12,6 +12,11 @@ use crate::units::serde_as_text;
 
 /// Where a writer's memory comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "TaskTarget", with = "String")
+)]
 pub enum Target {
     /// Anonymous memory.
     #[default]

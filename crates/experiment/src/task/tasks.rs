@@ -118,6 +118,7 @@ impl<'de> Deserialize<'de> for Tasks {
 
 /// A task with all its parameters decided, as a file has it.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "Tasks"))]
 pub struct OneTask {
     tasks: Tasks,
     task: Task,

@@ -14,6 +14,7 @@ use crate::Reason;
 /// What a program did to files that it had mapped, as `ringfence trace` recorded it, played over
 /// and over.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     /// The recording's folder.
@@ -69,6 +70,7 @@ serde_as_word!(Flushes);
 
 /// Whether a load's address comes out of the load before it, which no recording says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Loads {
     /// None does.

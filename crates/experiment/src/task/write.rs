@@ -15,6 +15,7 @@ use crate::units::Rate;
 
 /// A writer: copies blocks into a target and flushes them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Write {
     /// How lines are moved towards memory.
@@ -43,7 +44,7 @@ pub struct Write {
     pub line: LineState,
     /// Bytes of the target that are written over and over.
     pub size: Bytes,
-    /// Where the memory comes from.
+    /// Where stores go, such as `dram`, `tmpfs:/dir`, `dax:/path` and `node:1`.
     pub target: Target,
     /// The pages it lies in.
     pub pages: PageSize,
@@ -109,6 +110,7 @@ fn serde_name<T: Serialize>(value: &T) -> Option<String> {
 
 /// The order of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
     /// One after the other, wrapping.
@@ -119,6 +121,7 @@ pub enum Pattern {
 
 /// The state of a line before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LineState {
     /// As the pass before left it.
@@ -131,6 +134,7 @@ pub enum LineState {
 
 /// The pages memory lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum PageSize {
     /// 4 KiB pages.
     #[serde(rename = "4KiB")]

@@ -29,6 +29,7 @@ pub struct Gathered {
 
 /// A task whose figures cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
     /// Its number.
     pub task: u32,

@@ -181,10 +181,12 @@ impl Isolation for Partitions {
 
 /// The settings that were kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kept {
     /// The groups that were made, by role.
     pub groups: BTreeMap<String, GroupId>,
     /// How many processes are in them that ran already, by role.
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, std::num::NonZeroUsize>"))]
     pub moved: BTreeMap<String, usize>,
     /// What every group that was touched may use now.
     pub settings: BTreeMap<GroupId, Schemata>,

@@ -3,14 +3,8 @@
 use ringfence_studies::claims::{Basis, Figure, Kind, Machine, Table, Verdict};
 use serde::Serialize;
 
-use crate::json::Document;
-
 /// `claims`: every claim with its verdict and figures.
 pub fn claims(table: &Table) -> impl Serialize {
-    Document { schema: "ringfence/claims/1", body: body(table) }
-}
-
-fn body(table: &Table) -> Body {
     let claim = |judged: &ringfence_studies::claims::Judged| {
         let named = |verdict: &Verdict, place: usize| OnMachine {
             machine: table.machines[place].name.clone(),
@@ -58,7 +52,7 @@ fn body(table: &Table) -> Body {
         id: document.id.clone(),
         title: document.title.clone(),
     };
-    Body {
+    Claims {
         documents: table.ledger.documents.iter().map(document).collect(),
         machines: table.machines.clone(),
         datasets: table.datasets,
@@ -66,12 +60,12 @@ fn body(table: &Table) -> Body {
     }
 }
 
-fn word(verdict: &Verdict) -> &'static str {
+fn word(verdict: &Verdict) -> Word {
     match verdict {
-        Verdict::Holds => "holds",
-        Verdict::DoesNot => "does-not",
-        Verdict::Undecided => "undecided",
-        Verdict::NotRun(_) => "not-run",
+        Verdict::Holds => Word::Holds,
+        Verdict::DoesNot => Word::DoesNot,
+        Verdict::Undecided => Word::Undecided,
+        Verdict::NotRun(_) => Word::NotRun,
     }
 }
 
@@ -82,63 +76,124 @@ fn because(verdict: &Verdict) -> Option<String> {
     }
 }
 
+/// Whether it holds; `not-run` where there are no figures.
 #[derive(Serialize)]
-struct Body {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", schemars(rename = "ClaimVerdict"))]
+enum Word {
+    Holds,
+    DoesNot,
+    Undecided,
+    NotRun,
+}
+
+/// `claims`: what documents claimed, and what came out.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/claims/1")]
+pub(crate) struct Claims {
+    /// Which documents.
     documents: Vec<Documented>,
+    /// The machines that there are datasets of, simulated ones first.
     machines: Vec<Machine>,
+    /// How many datasets the verdicts rest on.
     datasets: usize,
+    /// The claims, document by document.
     claims: Vec<Claim>,
 }
 
+/// One document.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Documented {
+    /// How the ids of its claims begin.
     id: String,
+    /// What it is.
     title: String,
 }
 
+/// A claim, its verdict, and the figures it follows from.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Claim {
+    /// The document's id and a short name.
     id: String,
+    /// How it was stated.
     kind: Kind,
+    /// Where in the document it stands.
     place: String,
+    /// The statement.
     says: String,
-    verdict: &'static str,
+    /// Whether it holds; `not-run` where there are no figures.
+    verdict: Word,
+    /// Why it was not run; null where it was.
     because: Option<String>,
+    /// What the verdict rests on.
     basis: Basis,
-    published: Option<&'static str>,
+    /// The verdict by the published figures alone; null where none is about it.
+    published: Option<Word>,
+    /// The verdict on each machine, over all tests.
     by_machine: Vec<OnMachine>,
+    /// What tests it; all must come out.
     tests: Vec<Tested>,
 }
 
+/// One machine's.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct OnMachine {
+    /// The machine's name, one of `machines`.
     machine: String,
+    /// Whether nothing was measured.
     simulated: bool,
-    verdict: &'static str,
+    /// Whether it holds; `not-run` where there are no figures.
+    verdict: Word,
+    /// Why it was not run; null where it was.
     because: Option<String>,
 }
 
+/// A comparison, and what it came to.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Tested {
+    /// The shipped experiment.
     experiment: String,
+    /// The case.
     case: String,
+    /// The case that its time is divided by.
     against: String,
+    /// Another pair, by whose ratio the first is divided; null where there is none.
     than: Option<[String; 2]>,
+    /// What the figure must be, in words.
     expected: String,
+    /// The published figure, for each quantity that has one.
     published: Vec<f64>,
+    /// The figure on each machine.
     results: Vec<Result>,
 }
 
+/// One machine's.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Result {
     #[serde(flatten)]
     on: OnMachine,
+    /// The ratio; null where there is none.
     figure: Option<Figure>,
+    /// The same on DRAM, where the claim is about persistent memory and that was not there: it
+    /// decides nothing.
     on_dram: Option<OnDram>,
 }
 
+/// Figure and verdict.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct OnDram {
+    /// A positive figure with the interval that holds it at the stated level.  The figure is a
+    /// geometric mean over trials, the interval symmetric on the log scale. All fields are finite,
+    /// and `0 < low <= value <= high`.
     figure: Figure,
-    verdict: &'static str,
+    /// Whether it holds; `not-run` where there are no figures.
+    verdict: Word,
 }

@@ -5,15 +5,18 @@ use ringfence_machine::doctor::Finding;
 use ringfence_machine::targets::Target;
 use serde::Serialize;
 
-use crate::json::Document;
+/// `doctor`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/doctor/2")]
+pub(crate) struct Doctor<'a> {
+    /// Sources of noise, the worst first.
+    findings: &'a [Finding],
+    /// Memory and files to write to.
+    targets: &'a [Target],
+}
 
 /// Sources of noise, and what can be written to.
 pub fn doctor(machine: &Machine) -> impl Serialize {
-    #[derive(Serialize)]
-    struct Doctor<'a> {
-        findings: &'a [Finding],
-        targets: &'a [Target],
-    }
-    let body = Doctor { findings: &machine.findings, targets: &machine.targets };
-    Document { schema: "ringfence/doctor/2", body }
+    Doctor { findings: &machine.findings, targets: &machine.targets }
 }

@@ -1,9 +1,9 @@
-//! Experiments: one that was measured, datasets again, and shipped ones beside what was published.
+//! Experiments: one that was measured, and datasets again.
 
 use std::path::{Path, PathBuf};
 
 use ringfence_analysis::disk_writes::Unreached;
-use ringfence_analysis::estimate::{AaSummary, Estimate, serialize_estimate_if_any};
+use ringfence_analysis::estimate::AaSummary;
 use ringfence_analysis::frontier::Frontier;
 use ringfence_analysis::latency::CaseLatencies;
 use ringfence_analysis::verdicts::Judged;
@@ -14,33 +14,102 @@ use ringfence_experiment::plan::NotRun;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::start::Start;
 use ringfence_studies::findings::Findings;
-use ringfence_studies::reproduce::{self as reproduce, Agreement, Published};
 use ringfence_studies::sensitivity::Sensitivity;
 use serde::Serialize;
 
 use crate::experiment::cases::json::{Case, cases};
 use crate::html::Digest;
-use crate::json::Document;
 
+/// `write`, `neighbours`, `run`, `aa`, `sensitivity`: an experiment that was measured just now.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/experiment/3")]
+pub(crate) struct Measured<'a> {
+    /// The experiment as in a file.
+    #[serde(flatten)]
+    experiment: Experiment<'a>,
+}
+
+/// `show`, and `run --resume` where nothing is left to do: datasets again, from their samples.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/datasets/2")]
+pub(crate) struct Datasets<'a> {
+    /// Each of the folder.
+    datasets: Vec<Dataset<'a>>,
+}
+
+/// `lock measure`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/lock-measure/3")]
+pub(crate) struct LockMeasured<'a> {
+    /// What was not tried, and why, a sentence each.
+    notes: &'a [String],
+    /// What was measured; several where flush instructions were tried in a locked region.
+    experiments: Vec<Experiment<'a>>,
+}
+
+/// An experiment, and what its folder says of itself.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Dataset<'a> {
+    /// The experiment as in a file.
+    #[serde(flatten)]
+    experiment: Experiment<'a>,
+    /// Whether it is still being measured, or the program was killed.
+    unfinished: bool,
+    /// The folder's `manifest.json`.
+    manifest: &'a Manifest,
+}
+
+/// An experiment and what came of it.
+#[derive(Serialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "MeasuredExperiment")
+)]
 struct Experiment<'a> {
+    /// The folder of the samples, or of several such folders.
     dataset: String,
+    /// The experiment as in a file.
     experiment: &'a ringfence_experiment::Experiment,
+    /// Why measuring ended; null while it is unfinished.
     ended: Option<&'a Ended>,
+    /// On which CPUs each role ran.
     placement: &'a Placed,
+    /// The confidence level of each interval, such that all looks together have the experiment's
+    /// confidence.
     level: f64,
+    /// How many samples there are.
     samples: usize,
+    /// Whether these figures were simulated on a described machine: then nothing here was measured.
     simulated: bool,
+    /// Every case that was measured, in order.
     results: Vec<Case<'a>>,
+    /// Cases that the experiment holds against a limit (its `decide`); empty where there is none.
     judged: &'a [Judged],
+    /// Ways of writing: flushed bytes a second against the victim's slowdown.
     frontier: &'a Frontier,
+    /// Of `ringfence sensitivity`: its curves.
     sensitivity: Option<&'a Sensitivity>,
+    /// Latencies that tasks counted, case by case.
     latencies: &'a [CaseLatencies],
+    /// Durable ways to commit, by what the kernel promises, of which not every commit reached the
+    /// disk, by its own count.
     unreached: &'a [Unreached],
+    /// What tells hits from misses; null where no latencies were counted, or it could not be
+    /// measured.
     scale: Option<&'a Scale>,
+    /// Of an A/A experiment: what it says of noise.
     aa: Option<&'a AaSummary>,
+    /// Cases that this machine could not hold.
     not_run: &'a [NotRun],
+    /// How fast a chase as the victim was alone at its starts.
     starts: &'a [Start],
+    /// What another process has set in resctrl meanwhile, a sentence each: it was left alone. Known
+    /// of what was measured just now.
     left: &'a [String],
 }
 
@@ -72,22 +141,11 @@ impl<'a> Experiment<'a> {
 
 /// An experiment that was measured, its dataset in `dir`.
 pub fn experiment(found: &Findings, dir: &Path) -> impl Serialize {
-    Document { schema: "ringfence/experiment/3", body: Experiment::new(found, dir) }
+    Measured { experiment: Experiment::new(found, dir) }
 }
 
 /// Datasets again, each with its folder.
 pub fn datasets(all: &[(PathBuf, Digest)]) -> impl Serialize {
-    #[derive(Serialize)]
-    struct Dataset<'a> {
-        #[serde(flatten)]
-        experiment: Experiment<'a>,
-        unfinished: bool,
-        manifest: &'a Manifest,
-    }
-    #[derive(Serialize)]
-    struct Datasets<'a> {
-        datasets: Vec<Dataset<'a>>,
-    }
     let datasets = all
         .iter()
         .map(|(dir, digest)| Dataset {
@@ -96,7 +154,7 @@ pub fn datasets(all: &[(PathBuf, Digest)]) -> impl Serialize {
             manifest: &digest.manifest,
         })
         .collect();
-    Document { schema: "ringfence/datasets/2", body: Datasets { datasets } }
+    Datasets { datasets }
 }
 
 /// What keeps a region in the cache: what was said beforehand, and an experiment or several, each
@@ -105,89 +163,6 @@ pub fn lock_measured<'a>(
     notes: &'a [String],
     all: &'a [(PathBuf, Findings)],
 ) -> impl Serialize + use<'a> {
-    #[derive(Serialize)]
-    struct Measured<'a> {
-        notes: &'a [String],
-        experiments: Vec<Experiment<'a>>,
-    }
     let experiments = all.iter().map(|(dir, found)| Experiment::new(found, dir)).collect();
-    Document { schema: "ringfence/lock-measure/3", body: Measured { notes, experiments } }
-}
-
-/// Shipped experiments beside what was published of them, their datasets in `dir`.
-pub fn reproduced(all: &[reproduce::Reproduced], dir: &Path) -> impl Serialize {
-    #[derive(Serialize)]
-    struct Reproduced<'a> {
-        dataset: String,
-        experiments: Vec<One<'a>>,
-    }
-    #[derive(Serialize)]
-    struct One<'a> {
-        experiment: &'a str,
-        question: Option<&'a str>,
-        ended: Option<&'a Ended>,
-        results: Vec<Case<'a>>,
-        not_run: &'a [NotRun],
-        rows: Vec<Row<'a>>,
-    }
-    #[derive(Serialize)]
-    struct Row<'a> {
-        published: &'a Published,
-        against: f64,
-        ratio: f64,
-        figure: usize,
-        measured: Measured<'a>,
-        instead: Option<Measured<'a>>,
-    }
-    fn row<'a>(row: &'a reproduce::Row, all: &[reproduce::Row]) -> Row<'a> {
-        Row {
-            // The first row with the figure tells it from the others.
-            figure: all.iter().position(|other| other.shares_figure(row)).unwrap_or_default(),
-            published: &row.published,
-            against: row.against,
-            ratio: row.ratio,
-            measured: Measured::from(&row.measured),
-            instead: row.instead.as_ref().map(Measured::from),
-        }
-    }
-    fn one(found: &reproduce::Reproduced) -> One<'_> {
-        let plan = &found.findings.plan;
-        One {
-            experiment: &plan.experiment.name,
-            question: plan.experiment.question.as_deref(),
-            ended: found.findings.ended.as_ref(),
-            results: cases(&found.findings.results),
-            not_run: &plan.not_run,
-            rows: found.rows.iter().map(|one| row(one, &found.rows)).collect(),
-        }
-    }
-    let experiments = all.iter().map(one).collect();
-    let body = Reproduced { dataset: dir.display().to_string(), experiments };
-    Document { schema: "ringfence/reproduced/3", body }
-}
-
-#[derive(Default, Serialize)]
-pub(crate) struct Measured<'a> {
-    #[serde(serialize_with = "serialize_estimate_if_any")]
-    ratio: Option<Estimate>,
-    direction: Option<Agreement>,
-    magnitude: Option<Agreement>,
-    not_run: Option<&'a str>,
-}
-
-impl<'a> From<&'a reproduce::Measured> for Measured<'a> {
-    fn from(measured: &'a reproduce::Measured) -> Self {
-        match measured {
-            reproduce::Measured::Ratio { interval, direction, magnitude } => Self {
-                ratio: Some(Ok(*interval)),
-                direction: Some(*direction),
-                magnitude: Some(*magnitude),
-                not_run: None,
-            },
-            reproduce::Measured::NotRun(why) => Self { not_run: Some(why), ..Self::default() },
-            reproduce::Measured::NotEstimable(why) => {
-                Self { ratio: Some(Err(*why)), ..Self::default() }
-            }
-        }
-    }
+    LockMeasured { notes, experiments }
 }

@@ -3,10 +3,10 @@
 use ringfence_machine::medium::Medium;
 use serde::Serialize;
 
-use crate::json::Document;
-
 /// How durable a store to a path can become.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/explanation/2")]
 pub struct Explanation<'a> {
     /// The path.
     pub path: &'a str,
@@ -26,5 +26,5 @@ pub struct Explanation<'a> {
 
 /// How durable a store to a path can become.
 pub fn explanation(said: &Explanation) -> impl Serialize {
-    Document { schema: "ringfence/explanation/2", body: said }
+    said
 }

@@ -16,6 +16,7 @@ const MARGIN: f64 = 0.01;
 
 /// Two groups of hosts.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FleetCompared"))]
 pub struct Compared {
     /// The first group.
     pub before: String,
@@ -39,6 +40,7 @@ pub struct Compared {
 
 /// How hosts of the two groups belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     /// They are the same hosts, each compared with itself.
@@ -49,6 +51,7 @@ pub enum By {
 
 /// What changed of a figure.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FleetChange"))]
 pub struct Change {
     /// The figure in words.
     pub name: String,
@@ -56,7 +59,7 @@ pub struct Change {
     pub hosts_before: usize,
     /// Hosts of which there are figures after.
     pub hosts_after: usize,
-    /// The second over the first.
+    /// The second over the first; hosts stand for trials.
     pub change: Finding,
 }
 

@@ -70,6 +70,7 @@ pub(crate) fn facts() -> Vec<&'static str> {
 
 /// The report on a fleet.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overview {
     /// The described machine, where nothing was measured.
     pub simulated: Option<String>,
@@ -99,6 +100,7 @@ pub struct Overview {
 
 /// Tasks by state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FleetCounts"))]
 pub struct Counts {
     /// All of them.
     pub all: usize,
@@ -118,6 +120,7 @@ pub struct Counts {
 
 /// A task without figures.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lost {
     /// Its number.
     pub task: u32,
@@ -131,6 +134,7 @@ pub struct Lost {
 
 /// A host.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FleetHost"))]
 pub struct Host {
     /// The task that ran there.
     pub task: u32,
@@ -140,7 +144,7 @@ pub struct Host {
     pub group: usize,
     /// What it is, by the names of columns of the table.
     pub facts: BTreeMap<&'static str, String>,
-    /// What doctor found, by its names.
+    /// What doctor found when the task began, by its names.
     pub doctor: Vec<String>,
     /// What other work there was, where doctor saw any.
     pub busy: Option<String>,
@@ -148,6 +152,7 @@ pub struct Host {
 
 /// Hosts of one kind.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FleetGroup"))]
 pub struct Group {
     /// What they have in common.
     pub name: String,
@@ -157,6 +162,7 @@ pub struct Group {
 
 /// A figure in a group.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// The figure in words.
     pub name: String,
@@ -167,8 +173,9 @@ pub struct Summary {
     /// What sets the case apart.
     pub label: String,
     /// `slowdown` or `cost`, which is in ns.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["slowdown", "cost"])))]
     pub figure: String,
-    /// Of what: `mean`, or a quantile.
+    /// Of what: `mean`, or a quantile such as `p99`.
     pub quantity: String,
     /// What work is counted in.
     pub unit: String,
@@ -186,6 +193,7 @@ pub struct Summary {
 
 /// A host's figure.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostFigure {
     /// The host, by its place.
     pub host: usize,
@@ -197,6 +205,7 @@ pub struct HostFigure {
 
 /// A figure, or why there is none.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Known {
     /// The figure.
@@ -210,6 +219,7 @@ pub enum Known {
 
 /// A host whose figure the others do not let expect.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outlying {
     /// The host, by its place.
     pub host: usize,
@@ -223,6 +233,7 @@ pub struct Outlying {
 
 /// On how many hosts of a group a slowdown reaches a bound.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FleetClaim"))]
 pub struct Claim {
     /// All of it in a sentence.
     pub sentence: String,
@@ -244,6 +255,7 @@ pub struct Claim {
 
 /// Cases that a host could not run.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FleetNotRun"))]
 pub struct NotRun {
     /// Why.
     pub reason: String,

@@ -5,21 +5,22 @@
 //! reader does not know. The kinds are described in `docs/schema`, and `docs/reference/json.md`
 //! says what a version promises.
 
-use serde::Serialize;
+#[cfg(feature = "schema")]
+mod schema;
 
 pub use crate::census::json::{census, census_diff, census_run, census_run_diff};
 pub use crate::claims::json::claims;
 pub use crate::compare::json::comparisons;
 pub use crate::describe::json::{calibrated, machine_check, machine_sensitivity};
 pub use crate::doctor::json::doctor;
-pub use crate::experiment::json::{datasets, experiment, lock_measured, reproduced};
+pub use crate::experiment::json::{datasets, experiment, lock_measured};
 pub use crate::explain::json::{Explanation, explanation};
 pub use crate::fleet::json::{fleet_report, fleet_status};
 pub use crate::lock::json::{lock_list, lock_misses};
 pub use crate::machine::json::{machine, machines};
 pub use crate::pair::json::pairs;
 pub use crate::prove::json::proof;
-pub use crate::reproduce::json::simulated;
+pub use crate::reproduce::json::{reproduced, simulated};
 pub use crate::resctrl::json::{
     Gone, LeftBehind, PutBack, put_back, resctrl, resctrl_watch, restored,
 };
@@ -28,10 +29,5 @@ pub use crate::topology::json::topology;
 pub use crate::tune::json::{tuned, tuned_files};
 pub use crate::versus::json::versus;
 pub use crate::whatif::json::whatif;
-
-#[derive(Serialize)]
-pub(crate) struct Document<T> {
-    pub(crate) schema: &'static str,
-    #[serde(flatten)]
-    pub(crate) body: T,
-}
+#[cfg(feature = "schema")]
+pub use schema::schema;

@@ -3,22 +3,30 @@
 use ringfence_studies::lock::{Misses, Region};
 use serde::Serialize;
 
-use crate::json::Document;
+/// `lock list`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/lock-list/2")]
+pub(crate) struct LockList<'a> {
+    /// All locked regions, of this program or not.
+    regions: &'a [Region],
+}
+
+/// `lock misses`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/lock-misses/2")]
+pub(crate) struct LockMisses<'a> {
+    /// What the kernel counted, by size.
+    misses: &'a [Misses],
+}
 
 /// Regions that are locked into caches.
 pub fn lock_list(regions: &[Region]) -> impl Serialize {
-    #[derive(Serialize)]
-    struct Regions<'a> {
-        regions: &'a [Region],
-    }
-    Document { schema: "ringfence/lock-list/2", body: Regions { regions } }
+    LockList { regions }
 }
 
 /// What the kernel counted in passes over locked regions.
 pub fn lock_misses(misses: &[Misses]) -> impl Serialize {
-    #[derive(Serialize)]
-    struct All<'a> {
-        misses: &'a [Misses],
-    }
-    Document { schema: "ringfence/lock-misses/2", body: All { misses } }
+    LockMisses { misses }
 }

@@ -5,7 +5,18 @@ use std::path::Path;
 use ringfence_studies::pair::{Outcome, Question};
 use serde::Serialize;
 
-use crate::json::Document;
+/// `pair`, and `show` of its folder.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/pairs/3")]
+pub(crate) struct Pairs<'a> {
+    /// The folder of the samples, or of several such folders.
+    dataset: String,
+    /// The question.
+    question: &'a Question,
+    /// Which tasks tolerate each other, the advice, and its gain.
+    outcome: &'a Outcome,
+}
 
 /// The pairwise interference, the datasets in `dir`.
 pub fn pairs<'a>(
@@ -13,12 +24,5 @@ pub fn pairs<'a>(
     outcome: &'a Outcome,
     dir: &Path,
 ) -> impl Serialize + use<'a> {
-    #[derive(Serialize)]
-    struct Pairs<'a> {
-        dataset: String,
-        question: &'a Question,
-        outcome: &'a Outcome,
-    }
-    let dataset = dir.display().to_string();
-    Document { schema: "ringfence/pairs/3", body: Pairs { dataset, question, outcome } }
+    Pairs { dataset: dir.display().to_string(), question, outcome }
 }

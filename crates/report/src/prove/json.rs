@@ -2,10 +2,26 @@
 
 use std::path::Path;
 
-use ringfence_studies::prove::{self as prove, Kept};
+use ringfence_studies::prove::{self, Kept};
 use serde::Serialize;
 
-use crate::json::Document;
+/// `prove`, and `show` of its folder.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/proof/3")]
+pub(crate) struct Proof<'a> {
+    /// The folder of the samples, or of several such folders.
+    dataset: String,
+    /// Why it ended early, if it did; known of what was measured just now.
+    ended_early: Option<&'a str>,
+    /// The answer with everything that it rests on.
+    proof: &'a prove::Proof,
+    /// The setting of resctrl, or of the aggressor's own control group, that was left in place
+    /// (`--keep`).
+    kept: Option<&'a Kept>,
+    /// What another process has set in resctrl meanwhile, a sentence each: it was left alone.
+    left: &'a [String],
+}
 
 /// A proof, its datasets in `dir`; and, where it was made just now, why that ended early, the
 /// setting that was left in place, and what another process has set in resctrl meanwhile.
@@ -16,17 +32,5 @@ pub fn proof<'a>(
     kept: Option<&'a Kept>,
     left: &'a [String],
 ) -> impl Serialize + use<'a> {
-    #[derive(Serialize)]
-    struct Proof<'a> {
-        dataset: String,
-        ended_early: Option<&'a str>,
-        proof: &'a prove::Proof,
-        kept: Option<&'a Kept>,
-        left: &'a [String],
-    }
-    let dataset = dir.display().to_string();
-    Document {
-        schema: "ringfence/proof/3",
-        body: Proof { dataset, ended_early, proof, kept, left },
-    }
+    Proof { dataset: dir.display().to_string(), ended_early, proof, kept, left }
 }

@@ -5,18 +5,18 @@ use std::path::Path;
 use ringfence_versus::Findings;
 use serde::Serialize;
 
-use crate::json::Document;
+/// `versus`, and `show` of its folder.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/versus/1")]
+pub(crate) struct Versus<'a> {
+    /// The folder with every run.
+    dataset: String,
+    /// What was found.
+    versus: &'a Findings,
+}
 
 /// `versus`, and `show` of its folder.
 pub fn versus(findings: &Findings, dir: &Path) -> impl Serialize {
-    Document {
-        schema: "ringfence/versus/1",
-        body: Body { dataset: dir.display().to_string(), versus: findings.clone() },
-    }
-}
-
-#[derive(Serialize)]
-struct Body {
-    dataset: String,
-    versus: Findings,
+    Versus { dataset: dir.display().to_string(), versus: findings }
 }

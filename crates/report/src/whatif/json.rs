@@ -2,18 +2,22 @@
 
 use std::path::Path;
 
-use ringfence_studies::whatif::WhatIf;
+use ringfence_studies::whatif;
 use serde::Serialize;
 
-use crate::json::Document;
+/// `whatif`, and `show` of its folder: one plan on a described machine, and on the same with
+/// changes. Nothing was measured.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "schema", rename = "ringfence/whatif/1")]
+pub(crate) struct WhatIf<'a> {
+    /// The folder of both datasets.
+    dataset: String,
+    /// The answer.
+    whatif: &'a whatif::WhatIf,
+}
 
 /// One plan on a machine and on the changed one, the datasets in `dir`.
-pub fn whatif<'a>(found: &'a WhatIf, dir: &Path) -> impl Serialize + use<'a> {
-    #[derive(Serialize)]
-    struct Found<'a> {
-        dataset: String,
-        whatif: &'a WhatIf,
-    }
-    let dataset = dir.display().to_string();
-    Document { schema: "ringfence/whatif/1", body: Found { dataset, whatif: found } }
+pub fn whatif<'a>(found: &'a whatif::WhatIf, dir: &Path) -> impl Serialize + use<'a> {
+    WhatIf { dataset: dir.display().to_string(), whatif: found }
 }

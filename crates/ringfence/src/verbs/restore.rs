@@ -151,13 +151,7 @@ fn resctrl(asked: &PutBack, root: &FsRoot, all: &mut All) {
             false => transaction::recover(&fs, &options),
         });
         match restored {
-            Ok(restored) => all.restored.extend(restored.map(|restored| LeftBehind {
-                purpose: restored.purpose,
-                steps: restored.steps.iter().map(ToString::to_string).collect(),
-                left: restored.left,
-                notes: restored.notes,
-                waiting: restored.waiting,
-            })),
+            Ok(restored) => all.restored.extend(restored.map(LeftBehind::from)),
             Err(error) => all.failed.push(error.to_string()),
         }
     }

@@ -4,6 +4,7 @@ mod explain;
 mod json;
 mod looks;
 mod report_page;
+mod schema;
 #[path = "../support/mod.rs"]
 mod support;
 mod verbs;

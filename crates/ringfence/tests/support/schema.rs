@@ -13,18 +13,23 @@ pub fn schema() -> Value {
 /// kind alone, so that the messages are useful.
 pub fn problems(document: &Value) -> Vec<String> {
     let schema = schema();
-    let kinds = schema["oneOf"].as_array().expect("there are kinds");
-    let of_kind =
-        kinds.iter().map(|kind| target(&schema, kind["$ref"].as_str().unwrap())).find(|kind| {
-            let says = &kind["properties"]["schema"]["const"];
-            says.is_string() && *says == document["schema"]
-        });
-    match of_kind {
+    match kinds(&schema).find(|(says, _)| *says == document["schema"]).map(|(_, kind)| kind) {
         Some(kind) => check(&schema, kind, document, ""),
         None => {
             vec![format!("'schema' is {}, which is not a kind of docs/schema", document["schema"])]
         }
     }
+}
+
+/// The kinds of documents, each with what it says in `schema`.
+pub fn kinds(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let kinds = schema["oneOf"].as_array().expect("there are kinds");
+    kinds.iter().map(|kind| {
+        // Of several forms, each says the same.
+        let form = kind.get("oneOf").map_or(kind, |forms| &forms[0]);
+        let says = form["properties"]["schema"]["const"].as_str();
+        (says.expect("a kind says what it is"), kind)
+    })
 }
 
 fn target<'a>(root: &'a Value, reference: &str) -> &'a Value {
@@ -60,6 +65,7 @@ fn keyword_wrong(
         false => vec![format!("{at}: {what} {rule}, and it is {}", brief(value))],
     };
     let (object, array) = (value.as_object(), value.as_array());
+    let letters = value.as_str().map(|text| text.chars().count());
     let limit = || rule.as_u64().expect("a count") as usize;
     match keyword {
         "description" | "title" | "$schema" | "$id" | "$defs" => Vec::new(),
@@ -74,14 +80,13 @@ fn keyword_wrong(
         "minimum" => {
             fails(value.as_f64().is_none_or(|number| number >= rule.as_f64().unwrap()), "at least")
         }
+        "maximum" => {
+            fails(value.as_f64().is_none_or(|number| number <= rule.as_f64().unwrap()), "at most")
+        }
+        "minLength" => fails(letters.is_none_or(|count| count >= limit()), "so long at least:"),
+        "maxLength" => fails(letters.is_none_or(|count| count <= limit()), "so long at most:"),
         "minItems" => fails(array.is_none_or(|array| array.len() >= limit()), "so many at least:"),
         "maxItems" => fails(array.is_none_or(|array| array.len() <= limit()), "so many at most:"),
-        "minProperties" => {
-            fails(object.is_none_or(|object| object.len() >= limit()), "so many at least:")
-        }
-        "maxProperties" => {
-            fails(object.is_none_or(|object| object.len() <= limit()), "so many at most:")
-        }
         "required" => {
             let names = rule.as_array().unwrap().iter().map(|name| name.as_str().unwrap());
             let missing =
@@ -122,11 +127,20 @@ fn parts_wrong(
                 .collect()
         }
         "additionalProperties" => {
-            let named = rules.get("properties").and_then(Value::as_object);
-            let others = object.into_iter().flatten();
-            let others =
-                others.filter(|(name, _)| named.is_none_or(|named| !named.contains_key(*name)));
+            let named = |name: &String| {
+                let fields =
+                    rules.get("properties").is_some_and(|fields| fields.get(name).is_some());
+                fields || rules.contains_key("patternProperties") && is_number(name)
+            };
+            let others = object.into_iter().flatten().filter(|(name, _)| !named(name));
             others
+                .flat_map(|(name, value)| check(root, rule, value, &format!("{at}/{name}")))
+                .collect()
+        }
+        "patternProperties" => {
+            let rule = &rule.as_object().unwrap()[r"^\d+$"];
+            let numbered = object.into_iter().flatten().filter(|(name, _)| is_number(name));
+            numbered
                 .flat_map(|(name, value)| check(root, rule, value, &format!("{at}/{name}")))
                 .collect()
         }
@@ -148,6 +162,10 @@ fn parts_wrong(
         }
         other => panic!("{at}: this test does not know the keyword '{other}'"),
     }
+}
+
+fn is_number(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is(value: &Value, name: &str) -> bool {

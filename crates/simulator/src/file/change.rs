@@ -24,6 +24,7 @@ const OPTIONAL: [&str; 9] = [
 
 /// A value in place of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "MachineChange"))]
 #[serde(deny_unknown_fields)]
 pub struct Change {
     /// Its path, such as `llc.ways` and `nodes[1].channels`.

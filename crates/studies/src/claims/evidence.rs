@@ -21,6 +21,7 @@ pub struct Evidence {
 
 /// A machine that the project was run on, or that was described to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ClaimMachine"))]
 pub struct Machine {
     /// Short: lower case letters, digits and hyphens.
     pub name: String,

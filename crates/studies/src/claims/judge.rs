@@ -53,6 +53,7 @@ pub struct Judged {
 
 /// What a verdict rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// Figures of machines that exist.

@@ -59,6 +59,7 @@ pub struct Claim {
 
 /// What kind of statement a claim is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ClaimKind"))]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Stated as so.

@@ -14,12 +14,13 @@ pub struct CompareError(pub String);
 
 /// Two datasets of one experiment, cell by cell.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// The experiment's name.
     pub name: String,
     /// The question it answers.
     pub question: Option<String>,
-    /// Whether both were simulated: then no figure here is a measurement.
+    /// Whether any of it was simulated, so that nothing of it is a measurement.
     pub simulated: bool,
     /// Differences other than the figures: machine, kernel, version, placement, classes of cores.
     pub differences: Vec<Difference>,
@@ -39,6 +40,7 @@ pub struct Comparison {
 
 /// A case that both datasets have.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cell {
     /// Its arm.
     pub arm: String,
@@ -73,6 +75,7 @@ pub enum Trials {
 
 /// What of a case is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ComparedFigure"))]
 #[serde(rename_all = "lowercase")]
 pub enum Figure {
     /// Nanoseconds per unit of work.
@@ -83,6 +86,7 @@ pub enum Figure {
 
 /// One of the two datasets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The first.
@@ -93,6 +97,7 @@ pub enum Side {
 
 /// A case that only one dataset has.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
     /// Its arm.
     pub arm: String,

@@ -13,6 +13,11 @@ use serde::Serialize;
 
 /// Something that is not the same in both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "SettingDifference")
+)]
 pub struct Difference {
     /// What it is, such as `kernel`.
     pub what: String,

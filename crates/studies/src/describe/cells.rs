@@ -37,6 +37,7 @@ pub struct Cell {
 
 /// A cell, measured and simulated.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PredictedCell"))]
 pub struct Outcome {
     /// What it is, in words.
     pub label: String,

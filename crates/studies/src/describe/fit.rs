@@ -63,6 +63,7 @@ impl Fit {
 
 /// A value that was fitted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FittedChange"))]
 pub struct Change {
     /// Such as `core.fence_ns`.
     pub path: String,

@@ -24,6 +24,7 @@ pub struct Sensitivity {
 
 /// A value, a tenth larger.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SensitivityRow"))]
 pub struct Row {
     /// Such as `core.fence_ns`.
     pub path: String,

@@ -134,6 +134,7 @@ fn group_users(fs: &Resctrl, name: &str) -> Result<Vec<u32>, Error> {
 
 /// A region that there is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LockedRegion"))]
 pub struct Region {
     /// Its name.
     pub name: String,
@@ -192,6 +193,7 @@ pub fn locked(root: &FsRoot, fs: &Resctrl, options: &Options) -> Result<Vec<Regi
 
 /// What the kernel counted in passes over a region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LockMisses"))]
 pub struct Misses {
     /// Its bytes: whole ways.
     pub bytes: u64,

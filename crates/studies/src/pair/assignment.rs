@@ -10,6 +10,7 @@ pub const MOST_TASKS: usize = 10;
 /// Tasks two by two; with an odd number one runs alone. Tasks are numbered from 0 here and from 1
 /// in texts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Assignment {
     /// The pairs, each with the lower number first, by their lower numbers.
     pub pairs: Vec<(usize, usize)>,

@@ -19,6 +19,7 @@ use super::question::{Kind, Question, letter};
 
 /// The answer to a question; a pure function of its datasets.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PairOutcome"))]
 pub struct Outcome {
     /// The different tasks, called A, B, C.
     pub kinds: Vec<KindEntry>,
@@ -31,6 +32,7 @@ pub struct Outcome {
     /// Every pair of kinds, in order.
     pub pairs: Vec<PairEntry>,
     /// Pairs of windows of the screening, by where the CPUs were relative to each other.
+    #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = { "$ref": "#/$defs/Class" })))]
     pub classes: BTreeMap<Class, usize>,
     /// How the tasks are paired now.
     pub present: Assignment,
@@ -48,6 +50,7 @@ pub struct Outcome {
 
 /// A kind of task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KindEntry {
     /// A, B, C...
     pub letter: char,
@@ -59,6 +62,7 @@ pub struct KindEntry {
 
 /// Two kinds next to each other.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PairEntry {
     /// The kinds' numbers, from 0.
     pub kinds: (usize, usize),
@@ -76,6 +80,7 @@ pub struct PairEntry {
 
 /// The best assignment by the screening.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PairAdvice"))]
 pub struct Advice {
     /// It.
     pub assignment: Assignment,
@@ -102,6 +107,7 @@ pub struct Advice {
 
 /// An assignment that is not the present one.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PairNext"))]
 pub struct Next {
     /// It.
     pub assignment: Assignment,
@@ -112,6 +118,7 @@ pub struct Next {
 
 /// What the advice gained on fresh trials.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Confirmed {
     /// Total progress as advised over that at present.
     #[serde(serialize_with = "serialize_estimate")]
@@ -120,6 +127,7 @@ pub struct Confirmed {
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PairVerdict"))]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
     /// Every assignment is the same, since the tasks are.
@@ -151,6 +159,7 @@ pub enum Verdict {
     NotEstimable {
         /// Why.
         #[serde(serialize_with = "serialize_unknown")]
+        #[cfg_attr(feature = "schema", schemars(with = "ringfence_analysis::estimate::Unknown"))]
         reason: NotEstimable,
     },
     /// It was cut short before this could be decided.

@@ -25,6 +25,7 @@ const NEIGHBOUR: &str = "neighbour";
 
 /// The question, as it is stored next to the datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PairQuestion"))]
 pub struct Question {
     /// Version of this structure.
     pub schema: u32,

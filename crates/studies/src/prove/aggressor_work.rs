@@ -12,6 +12,7 @@ pub const START_NS: u64 = 3_000_000;
 
 /// What the aggressor did in its windows of the baseline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Worked {
     /// What its processes used.
     pub used: Used,

@@ -9,6 +9,7 @@ use ringfence_limits::lever::Candidate;
 
 /// What the aggressor pays.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Price {
     /// Its slowdown against running next to the victim without a lever: 1.00 is none.
@@ -19,6 +20,7 @@ pub enum Price {
 
 /// A lever's setting with its figures.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
     /// The setting.
     pub candidate: Candidate,

@@ -33,6 +33,7 @@ const SHORTEST_RUN_NS: f64 = 20e6;
 
 /// What the victim did alone, running and stopped half of the time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Control {
     /// What its work is counted in.
     pub unit: String,

@@ -12,6 +12,7 @@ use super::{AGGRESSOR, Candidate, Proof, Question, VICTIM, Verdict, experiments}
 
 /// The settings that were kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kept {
     /// What of resctrl.
     #[serde(flatten)]

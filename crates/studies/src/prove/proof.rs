@@ -21,6 +21,7 @@ use ringfence_limits::lever::Candidate;
 
 /// What the victim's quantity is, ns, whatever a budget that is a share would be about.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ProofReached"))]
 pub struct Reached {
     /// Alone: beyond the budget, no lever on the aggressor helps.
     #[serde(serialize_with = "serialize_estimate")]
@@ -41,6 +42,7 @@ fn clearly_faster(slowdown: &Estimate) -> bool {
 
 /// A lever measured again.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Confirmation {
     /// What was found on the fresh trials.
     pub tried: Tried,
@@ -100,6 +102,7 @@ impl Confirmation {
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ProofVerdict"))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The victim is within the budget as it is.
@@ -119,6 +122,7 @@ pub enum Verdict {
 
 /// The answer with everything that it rests on.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proof {
     /// What was asked, what was offered, what was not.
     pub record: Record,
@@ -138,8 +142,8 @@ pub struct Proof {
     /// What would settle the figure that is open, where one is.
     #[serde(skip)]
     pub settles: Option<Settles>,
-    /// Whether the victim is clearly faster beside the aggressor than alone, so that something else
-    /// changed.
+    /// Whether the victim is clearly faster next to the aggressor than alone (by more than 5 %, the
+    /// whole interval), so that something else changed.
     pub faster: bool,
     /// The victim's latencies in the baseline, alone and beside, where they are counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]

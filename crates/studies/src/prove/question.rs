@@ -19,6 +19,7 @@ pub const SCHEMA: u32 = 2;
 
 /// What is asked of `prove`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ProofQuestion"))]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// The victim's task.
@@ -84,6 +85,7 @@ pub(super) const LEFT_OUT: &str = "; left out: ";
 
 /// What is kept besides the datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     /// The version of the format.
     pub schema: u32,

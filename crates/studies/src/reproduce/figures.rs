@@ -7,6 +7,7 @@ use toml::{Table, Value};
 /// A figure as it was published, in its own unit, and the case of a shipped experiment that it
 /// belongs to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Published {
     /// The experiment's name.

@@ -125,6 +125,7 @@ pub enum Measured {
 
 /// Whether published and measured agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Agreement {
     /// They do.

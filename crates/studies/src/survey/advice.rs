@@ -7,6 +7,7 @@ use super::answer::{ForBlock, Seen};
 
 /// One thing that is advised, or should be known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "about", rename_all = "snake_case")]
 pub enum Advice {
     /// What is cheapest for such blocks.
@@ -62,6 +63,7 @@ pub enum Advice {
 
 /// Where a line is after `clwb`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AfterClwb {
     /// In the cache, as before.
@@ -74,6 +76,7 @@ pub enum AfterClwb {
 
 /// A writer next to a victim.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Beside {
     /// The writer, as tables label it.
     pub writer: String,
@@ -86,6 +89,7 @@ pub struct Beside {
 
 /// What holding a writer to a rate does to its harm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Pacing {
     /// It takes the harm away.

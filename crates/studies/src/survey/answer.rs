@@ -31,6 +31,7 @@ pub struct Answer {
 
 /// The methods to make one size of block durable.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForBlock {
     /// The block.
     pub block: Bytes,
@@ -42,6 +43,7 @@ pub struct ForBlock {
 
 /// One method and its cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Method {
     /// The instruction, as tables name it.
     pub instruction: &'static str,
@@ -53,6 +55,7 @@ pub struct Method {
 
 /// The result of one figure for a writer and a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {
     /// The victim is slowed down, also at the level at which all of the survey's slowdowns hold
@@ -82,6 +85,7 @@ impl Seen {
 
 /// What a writer does to each victim.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Harm {
     /// The instruction, as tables name it.
     pub instruction: String,
@@ -93,6 +97,7 @@ pub struct Harm {
 
 /// What it does to one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OfVictim {
     /// The victim.
     pub victim: String,

@@ -25,6 +25,7 @@ pub type Part = Result<Difference, NotEstimable>;
 
 /// The parts of one instruction's cost, ns per line.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CostParts"))]
 pub struct Parts {
     /// The instruction, as the tables name it.
     pub instruction: &'static str,

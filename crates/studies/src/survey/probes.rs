@@ -16,6 +16,7 @@ use super::victim::{self, Level, Victim};
 
 /// The machine, as probed.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Probes {
     /// The CPU that victims and writers run on.
     pub cpu: CpuId,
@@ -46,6 +47,7 @@ pub struct Probes {
 
 /// Latency of loading a line again, after it was left alone and after each flush instruction.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reloads {
     /// Of a line that was not flushed.
     pub cached: Option<Reload>,

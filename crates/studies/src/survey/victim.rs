@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the survey's chase waits for, and how long a load takes then.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Level {
     /// `L3`, `L2` or `memory`.
     pub name: String,
@@ -27,6 +28,7 @@ pub struct Level {
 
 /// Starts of the chase at which it did not wait for what it is meant to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outside {
     /// The experiment.
     pub experiment: String,

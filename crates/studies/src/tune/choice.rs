@@ -52,9 +52,12 @@ impl Costs {
 
 /// What was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FlushChoice"))]
 pub struct Choice {
     /// The instruction below the threshold.
     #[serde(serialize_with = "as_text")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = Flush::ALL.map(Flush::name))))]
     pub instruction: Flush,
     /// Bytes from which on non-temporal stores are used.
     pub nt_threshold: Option<u64>,

@@ -17,6 +17,7 @@ use serde::Serialize;
 /// A write without flushes on the machine whose caches survive, against the cheapest that is
 /// durable without that.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Elided {
     /// What sets the case without flushes apart, in words.
     pub label: String,

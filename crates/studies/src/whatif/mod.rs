@@ -37,15 +37,17 @@ pub struct Record {
 
 /// The answer.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WhatIf {
     /// The machine's title.
     pub machine: String,
     /// What was changed.
     pub changes: Vec<Change>,
-    /// Case by case, the changed machine against the other.
+    /// Case by case: `before` is the machine as described, `after` the changed one. Trials of equal
+    /// numbers are compared.
     pub comparison: Comparison,
-    /// Writes that need no flush where caches survive, against those that do on the machine as it
-    /// is.
+    /// Writes without flushes that the change makes durable (eADR), each against the cheapest that
+    /// is durable on the machine as described.
     pub elided: Vec<Elided>,
 }
 

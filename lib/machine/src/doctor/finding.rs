@@ -11,6 +11,7 @@ use crate::topology::Topology;
 
 /// How much a finding matters to measured figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Figures can be wrong, or experiments cannot run at all.
@@ -23,6 +24,7 @@ pub enum Severity {
 
 /// Something about this machine that a measurement must reckon with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DoctorFinding"))]
 pub struct Finding {
     /// A stable name such as `cpu-boost`.
     pub id: String,

@@ -12,6 +12,7 @@ use crate::text::listed;
 
 /// Where a flush goes. Ordered: of several devices that hold parts of a file, the last decides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
     /// These disks state that they lose nothing: none is sent, since there is nothing to flush.

@@ -29,10 +29,12 @@ struct Counts {
 
 /// What a disk did while it was watched.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// The disk.
     pub device: String,
     /// For how many seconds it was watched.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0)))]
     pub seconds: f64,
     /// Reads that ended.
     pub reads: u64,

@@ -54,12 +54,13 @@ impl Device {
 
 /// The layers below a file, and their guarantees.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Medium {
     /// The file system, with the devices below it.
     pub file_system: FileSystem,
     /// Where a flush goes that a sync call causes.
     pub flush: Reach,
-    /// The promises of each method to sync.
+    /// The promises of each method to sync, the strongest first.
     pub promises: Vec<Promise>,
     /// What cannot be known from here, a sentence each.
     pub unknown: Vec<String>,

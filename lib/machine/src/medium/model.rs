@@ -4,12 +4,13 @@ use serde::Serialize;
 
 /// A file system, and the devices below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileSystem {
     /// The name of its type, such as `ext4`; `unknown` where no mount was found.
     pub name: String,
     /// What manner of file system it is.
     pub kind: FileSystemKind,
-    /// Where it is mounted.
+    /// Where it is mounted; `None` where that cannot be seen.
     pub point: Option<String>,
     /// What is mounted there: a device, a server's folder, or any word.
     pub source: String,
@@ -23,6 +24,7 @@ pub struct FileSystem {
 
 /// What manner of file system it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileSystemKind {
     /// Files in memory.
@@ -41,6 +43,7 @@ pub enum FileSystemKind {
 
 /// An option, and what it does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "MountOption"))]
 pub struct Setting {
     /// As the kernel writes it, such as `data=journal`.
     pub option: String,
@@ -50,6 +53,7 @@ pub struct Setting {
 
 /// A layer below a file system or a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Below {
     /// A block device.
@@ -67,6 +71,7 @@ pub enum Below {
 
 /// A block device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Device {
     /// The kernel's name, such as `vda1`.
     pub name: String,
@@ -76,19 +81,20 @@ pub struct Device {
     pub what: String,
     /// The name of the product, where the device has one.
     pub model: Option<String>,
-    /// Its size in bytes.
+    /// Its size in bytes; `None` where it is not stated.
     pub bytes: Option<u64>,
     /// How it takes requests; a partition has its disk's.
     pub queue: Option<Queue>,
     /// What else matters, a clause each.
     pub notes: Vec<String>,
-    /// What it is made of.
+    /// What it is made of; empty of a disk.
     pub below: Vec<Below>,
 }
 
 /// What manner of block device it is, by the kernel's names for them
 /// (Documentation/admin-guide/devices.txt in Linux).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
     /// A part of a disk.
@@ -122,6 +128,7 @@ pub enum DeviceKind {
 /// How a device takes requests, from its folder `queue` (Documentation/ABI/stable/sysfs-block in
 /// Linux). What is `None` is not stated there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Queue {
     /// Whether the kernel sends flushes to it.
     pub write_cache: Option<WriteCache>,
@@ -148,6 +155,7 @@ pub struct Queue {
 
 /// What the kernel takes a device's cache for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WriteCache {
     /// It can lose what it holds: a flush is sent to it.

@@ -11,8 +11,10 @@ use crate::text::listed;
 
 /// The promise of a method to write or to sync once the call has returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Promise {
     /// The call or flag: `fsync`, `O_DSYNC`, `none`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = CALLS)))]
     pub call: &'static str,
     /// Whether data survive a power failure then, by the word of the kernel.
     pub durable: Durable,
@@ -24,6 +26,7 @@ pub struct Promise {
 
 /// Whether data survive a power failure, by the word of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Durable {
     /// They do.

@@ -15,6 +15,7 @@ const HUGE: usize = 2 << 20;
 
 /// The pages of a probe's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Pages {
     /// 2 MiB each: a load waits for the cache, not for a page walk.

@@ -26,6 +26,7 @@ const HUGE_ENOUGH: f64 = 0.95;
 
 /// Latency of dependent loads at several footprints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Footprints {
     /// Footprint and ns per load, the lower quartile over passes; ascending by footprint.
     pub points: Vec<(Bytes, f64)>,

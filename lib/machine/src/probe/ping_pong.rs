@@ -26,6 +26,7 @@ const GRACE: Duration = Duration::from_millis(250);
 
 /// The distance of two CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PingPong {
     /// The requested CPUs.
     pub cpus: (CpuId, CpuId),

@@ -9,6 +9,7 @@ use crate::units::Bytes;
 
 /// Footprints at which a load takes about as long.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Plateau {
     /// The smallest footprint on it that was measured.
     pub from: Bytes,

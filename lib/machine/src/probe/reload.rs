@@ -20,6 +20,7 @@ const ROUNDS: usize = 2000;
 
 /// Latency of loading a line after it was stored to and flushed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reload {
     /// ns per load: the median over rounds of 512 lines.
     pub median_ns: f64,

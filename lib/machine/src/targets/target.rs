@@ -6,6 +6,7 @@ use crate::units::Bytes;
 
 /// What kind of memory a target is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum TargetKind {
     /// Anonymous memory.
@@ -26,6 +27,7 @@ pub enum TargetKind {
 
 /// Memory that an experiment can name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Target {
     /// What it is.
     pub kind: TargetKind,

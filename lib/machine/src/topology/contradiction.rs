@@ -10,6 +10,7 @@ use crate::cpulist::{CpuId, CpuSet};
 
 /// Files of the kernel that contradict each other about some CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Contradiction {
     /// What it makes doubtful.
     pub relation: Relation,
@@ -21,6 +22,7 @@ pub struct Contradiction {
 
 /// A relation between CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Relation {
     /// Hardware threads of one core.

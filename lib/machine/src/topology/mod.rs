@@ -34,6 +34,7 @@ pub use parts::{Core, CoreKind, Cpu, Die, Package};
 /// This computer's processors, caches and memory nodes as the kernel reports them.
 #[doc(alias = "hwloc_topology_t")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Topology {
     /// CPUs for which the machine has sockets or slots.
     pub possible: CpuSet,

@@ -15,6 +15,7 @@ const DIR: &str = "/sys/devices/system/node";
 /// A NUMA node: memory at one distance from every CPU, with or without CPUs of its own.
 #[doc(alias = "HWLOC_OBJ_NUMANODE")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Node {
     /// The kernel's number.
     pub id: u32,

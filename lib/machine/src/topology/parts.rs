@@ -7,6 +7,7 @@ use crate::cpulist::{CpuId, CpuSet};
 /// A socket.
 #[doc(alias("HWLOC_OBJ_PACKAGE", "socket"))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Package {
     /// The kernel's `physical_package_id`; where it is -1, the package's lowest CPU.
     pub id: u32,
@@ -17,6 +18,7 @@ pub struct Package {
 /// A die within a package.
 #[doc(alias = "HWLOC_OBJ_DIE")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Die {
     /// The kernel's `die_id`, unique within its package only.
     pub id: u32,
@@ -29,6 +31,7 @@ pub struct Die {
 /// A physical core.
 #[doc(alias = "HWLOC_OBJ_CORE")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Core {
     /// The kernel's `core_id`: unique within a package (and die) only, with gaps.
     pub core_id: Option<u32>,
@@ -43,6 +46,7 @@ pub struct Core {
 /// The kinds of cores of a hybrid processor, the fastest first.
 #[doc(alias = "hwloc_cpukinds_get_info")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CoreKind {
     /// A P-core (`/sys/devices/cpu_core`).
@@ -70,6 +74,7 @@ impl CoreKind {
 /// A CPU as the kernel counts them: a hardware thread.
 #[doc(alias = "HWLOC_OBJ_PU")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cpu {
     /// Its number.
     pub id: CpuId,

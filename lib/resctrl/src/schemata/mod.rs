@@ -129,6 +129,7 @@ pub enum Line {
 /// assert_eq!(schemata.to_string(), "L3:0=fffff;1=f\nMB:0=100;1=50\n");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct Schemata {
     lines: BTreeMap<Resource, Line>,
 }

@@ -15,6 +15,7 @@ use crate::kernel::Kernel;
 
 /// Why a journal is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pending {
     /// A transaction is running, or was killed.

@@ -180,6 +180,7 @@ pub const OWN: &str = "ringfence-";
 
 /// A journal that is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Journal"))]
 pub struct Left {
     /// Why it is there.
     pub what: Pending,

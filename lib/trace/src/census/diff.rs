@@ -9,6 +9,7 @@ use crate::code::Counts;
 
 /// A function that has other instructions than before.
 #[derive(Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FunctionChange"))]
 pub struct Change {
     /// Its name.
     pub function: String,

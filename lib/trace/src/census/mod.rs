@@ -23,6 +23,7 @@ pub use files::{CensusError, of, of_package};
 
 /// The findings in several files.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Census {
     /// Every file with code for x86, in the order of their paths; of an archive, every member.
     pub files: Vec<File>,
@@ -63,6 +64,7 @@ impl Census {
 
 /// A file that was found and could not be read.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unread {
     /// Which.
     #[serde(serialize_with = "as_text")]
@@ -73,11 +75,12 @@ pub struct Unread {
 
 /// The findings in a file.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct File {
     /// Which.
     #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
-    /// The member, of an archive.
+    /// The member of an archive; `None` of other files.
     pub member: Option<String>,
     /// Bytes of code.
     pub code_bytes: u64,
@@ -85,10 +88,13 @@ pub struct File {
     pub counts: Counts,
     /// The functions that have any, in the order of the file.
     pub functions: Vec<Function>,
-    /// Which of them are chosen from when the program runs.
+    /// Functions between which the program chooses when it runs, where they need different features
+    /// of the processor.
     pub chosen: Vec<Choice>,
-    /// In what kind of file such choices are not detected, if this is of one and could have some.
+    /// The kind of file in which choices at run time are not detected; absent where they are, or
+    /// where there is nothing to choose from.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["object files", "code for 32 bits"])))]
     pub choices_not_detected: Option<String>,
 }
 
@@ -104,14 +110,16 @@ impl File {
 
 /// The findings in a function.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Function {
     /// Its name, readable; of code without a symbol, the section and the address.
     pub name: String,
     /// How many there are of each.
     pub counts: Counts,
-    /// Non-temporal stores with no fence on any path from them out of the function. What it calls
-    /// may have one.
+    /// Non-temporal stores with no fence on any path from them out of the function; absent where
+    /// there are none. What it calls may have one.
     #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub unfenced: u64,
     /// Every one, in the order of addresses.
     pub sites: Vec<Site>,
@@ -119,6 +127,7 @@ pub struct Function {
 
 /// An instruction that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Site {
     /// Its address, as addresses in the file go.
     pub address: u64,

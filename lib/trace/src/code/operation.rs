@@ -9,6 +9,11 @@ use serde::Serialize;
 
 /// What an instruction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(with = "String", extend("enum" = Self::ALL.map(Self::name)))
+)]
 pub enum Operation {
     /// Writes a line back: `clflush`, `clflushopt`, `clwb`.
     Flush(Flush),
@@ -146,6 +151,15 @@ fn has_memory(instruction: &Instruction) -> bool {
 
 /// How many there are of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(
+        rename = "OperationCounts",
+        with = "std::collections::BTreeMap<Operation, u64>",
+        extend("required" = Operation::ALL.map(Operation::name))
+    )
+)]
 pub struct Counts([u64; Operation::ALL.len()]);
 
 impl Counts {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A file whose accesses were recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TracedFile {
     /// Its number.
     pub id: u32,
@@ -20,6 +21,7 @@ pub struct TracedFile {
 
 /// What a file is stored on, as far as it decides what makes a store to a mapping of it durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "TracedMedium"))]
 #[serde(rename_all = "snake_case")]
 pub enum Medium {
     /// Through the page cache: `msync` and related calls make stores durable, flushes of lines do
@@ -113,11 +115,12 @@ pub struct Frame {
 
 /// What is known of a place in code.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Location {
     /// The path of the file that contains it; for code that is in no file, a name in square
     /// brackets.
     pub module: String,
-    /// Its address, as addresses in that file go.
+    /// Its address, as addresses in that file go; of a call, one within the call instruction.
     pub address: u64,
     /// The function, readable where a compiler has mangled its name.
     pub function: Option<String>,
@@ -128,6 +131,7 @@ pub struct Location {
     /// The source file.
     pub file: Option<String>,
     /// The line in it, from 1.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub line: Option<u32>,
 }
 
@@ -190,6 +194,7 @@ impl Frame {
 
 /// How a recording ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RecordingEnded"))]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// The program exited by itself, with this code.

@@ -13,29 +13,53 @@ use serde::Serialize;
 
 use crate::sentence;
 
+/// What is known of one case.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Case<'a> {
+    /// The case's number.
     case: usize,
+    /// Its arm.
     arm: &'a str,
+    /// What sets it apart, in words.
     label: &'a str,
+    /// The same as (role.parameter, value).
     params: &'a [(String, String)],
+    /// What the metric's work is counted in.
     unit: &'a str,
+    /// Nanoseconds per unit of the metric's work in this case, over its own windows: the mean, or
+    /// the quantile of a unit's latency that the experiment's `quantity` names.
     #[serde(serialize_with = "serialize_estimate")]
     ns_per_unit: Estimate,
+    /// The slowdown, or where the case has no baseline the nanoseconds per unit, where trials
+    /// differ too much for an interval; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     observed: Option<Observed>,
+    /// The slowdown against the baseline; absent where the case has none.
     effect: Option<Effect<'a>>,
+    /// What the other roles achieved meanwhile.
     co_runners: &'a [CoRunner],
+    /// Windows by class.
+    #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = { "$ref": "#/$defs/Class" })))]
     classes: &'a BTreeMap<Class, usize>,
+    /// Steps that are in no figure, since a window of theirs was open for more than 3 times the
+    /// length asked for: the program that measures was kept from running.
     too_long: TooLong,
 }
 
+/// A case against its baseline.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Effect<'a> {
+    /// The verdict, over all classes.
     finding: Finding,
+    /// The verdict in a sentence, as text and pages have it.
     sentence: String,
+    /// The slowdown over all and in each class.
     by_class: &'a ByClass,
+    /// How single pairs are spread.
     diagnostics: &'a Diagnostics,
+    /// When the harm came, where the windows were episodes; null elsewhere.
     parts: Option<&'a Parts>,
 }
 

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use ringfence_limits::running::loan;
 use ringfence_machine::resctrl;
 use ringfence_machine::root::FsRoot;
-use ringfence_report::json::{self as json, Gone, PutBack};
+use ringfence_report::json::{self as json, Gone, LeftBehind, PutBack};
 use ringfence_resctrl::transaction::{self, Left, Pending, Restored};
 use ringfence_resctrl::{Options, Resctrl};
 
@@ -133,6 +133,7 @@ fn gone(asked: &args::PutBack, purpose: &str, past: &str) -> Result<(), Failure>
 
 fn said(asked: &args::PutBack, restored: Option<&Restored>, nothing: &str) -> Result<(), Failure> {
     if asked.json {
+        let restored = restored.cloned().map(LeftBehind::from);
         let what = if asked.dry_run {
             PutBack::WouldPutBack(restored)
         } else {

@@ -12,6 +12,7 @@ pub const NEAR: f64 = 1.3;
 
 /// How near they come, over all experiments of one reading.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Score {
     /// Published comparisons.
     pub cells: usize,
@@ -27,6 +28,7 @@ pub struct Score {
 
 /// Errors of times: simulated over published, less one.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "TimeErrors"))]
 pub struct Errors {
     /// What they are of.
     pub of: String,
@@ -42,6 +44,7 @@ pub struct Errors {
 
 /// Comparisons in which a neighbour runs.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "NeighbourErrors"))]
 pub struct Neighbours {
     /// Those that were published.
     pub published: usize,
@@ -61,6 +64,7 @@ pub struct Neighbours {
 /// Which neighbour slows a victim down more: all pairs of neighbours of one victim whose published
 /// ratios differ by more than the experiment's margin.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Order {
     /// The experiment.
     pub experiment: String,

@@ -20,10 +20,18 @@ const WORTH: f64 = 0.1;
 
 /// How a batch is committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Way {
     /// The call.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend("enum" = [
+            "fsync", "fdatasync", "o-dsync", "rwf-dsync", "msync", "uring",
+        ]))
+    )]
     pub sync: Sync,
     /// Whether it is written by a call, or stored to a mapping.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["buffered", "mmap"])))]
     pub io: Io,
     /// What it is written onto.
     pub layout: Layout,
@@ -38,13 +46,16 @@ pub const PLAIN: Choice = Choice {
 
 /// What was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CommitChoice"))]
 pub struct Choice {
     /// How a batch is committed.
     #[serde(flatten)]
     pub way: Way,
     /// Records that one sync makes durable.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub batch: u32,
     /// The call for stores to a mapping; `None`: nothing is known of them.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["msync", "fdatasync", null])))]
     pub mapped: Option<Sync>,
 }
 
@@ -64,15 +75,18 @@ pub const MAPPED: [Sync; 2] = [Sync::Msync, Sync::Fdatasync];
 /// trials that differ too much for an interval, and one that is left out for that might be the
 /// cheapest. Whether it is, fresh trials show.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Costs(pub Vec<Cost>);
 
 /// The cost of a record with one method.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CommitCost"))]
 pub struct Cost {
     /// The method.
     #[serde(flatten)]
     pub way: Way,
     /// Records a sync.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub batch: u32,
     /// Nanoseconds for each of them.
     pub ns_per_record: f64,

@@ -43,6 +43,7 @@ pub struct Tuned {
 
 /// What was compared on fresh trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Compares {
     /// The call and the layout, one record at a time, with the plain method.
@@ -57,6 +58,7 @@ pub enum Compares {
 
 /// One comparison on fresh trials.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CommitCompared"))]
 pub struct Compared {
     /// Of what.
     pub what: Compares,

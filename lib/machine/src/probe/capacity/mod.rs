@@ -13,6 +13,7 @@ use super::plateaus::{Plateau, plateaus};
 
 /// The result of the curve for one cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capacity {
     /// 1 for L1, and so on.
     pub level: u8,

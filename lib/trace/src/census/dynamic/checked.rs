@@ -7,6 +7,15 @@ use super::saving::Cost;
 
 /// A change of what is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(
+        rename = "ExecutionChange",
+        with = "String",
+        extend("enum" = ["clflush", "clflushopt", "clwb", "no flush", "nothing needless"])
+    )
+)]
 pub enum Change {
     /// This instruction in place of every flush.
     By(Flush),
@@ -41,6 +50,7 @@ impl Serialize for Change {
 
 /// A figure, or why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ExecutionFigure"))]
 #[serde(untagged)]
 pub enum Figure {
     /// The figure.
@@ -73,14 +83,16 @@ impl From<Result<Cost, String>> for Figure {
 
 /// A change of what a run takes, compared with how it was recorded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Changed {
-    /// What is changed.
+    /// What is changed: this instruction replaces every flush; there is no flush, while fences
+    /// stay; or there is nothing needless, neither flush nor fence.
     pub change: Change,
     /// What has the program do so: variables, as a shell takes them; empty where nothing has.
     pub environment: String,
     /// The difference that playing the trace back had.
     pub predicted: Figure,
-    /// The difference that running the program had.
+    /// The difference that running the program had in its processor time.
     pub measured: Figure,
 }
 
@@ -94,6 +106,7 @@ impl Changed {
 
 /// A prediction and its check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Checked {
     /// The instruction that was recorded most; `None`: no flush was.
     pub instruction: Option<&'static str>,
@@ -102,6 +115,7 @@ pub struct Checked {
     /// Processor time of a run as it was recorded.
     pub run: Figure,
     /// Mappings in which it was played back.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub mappings: u32,
     /// Runs of the program in each way.
     pub runs: u32,

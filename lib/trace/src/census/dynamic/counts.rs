@@ -7,6 +7,7 @@ use serde::Serialize;
 
 /// How often each thing happened at one place, and what of it was needless or missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Executed {
     /// Ordinary stores.
     pub stores: u64,

@@ -30,6 +30,7 @@ pub struct RunDiff {
 
 /// A run as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunTotal {
     /// The command that was recorded.
     pub command: Vec<String>,
@@ -45,8 +46,9 @@ pub struct RunTotal {
 
 /// A place where the two runs differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlaceDiff {
-    /// Its name.
+    /// Its name: function, source file and line, as far as they are known.
     pub place: String,
     /// The old counts there; all 0 if there was no such place.
     pub before: Executed,

@@ -29,6 +29,7 @@ const KERNEL: At = At::Site(u32::MAX);
 /// processors' rules ([`Run::rules`](super::Run::rules)). All threads are one to it: a fence of one
 /// counts for all.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashFinding"))]
 pub struct Finding {
     /// The rule, by its name in the crash checker.
     pub rule: String,
@@ -37,6 +38,7 @@ pub struct Finding {
     /// The innermost call from outside of the program or library that it is in, if there is one.
     pub caller: Option<Location>,
     /// How often.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub count: u64,
     /// The file of the first of it, by its number; `None` for a fence.
     pub file: Option<u32>,
@@ -57,6 +59,7 @@ pub struct Finding {
 
 /// How sure a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// All that happened at the place says so.

@@ -52,6 +52,7 @@ use findings::Findings;
 
 /// What a recorded program executed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// The command that was recorded.
     pub command: Vec<String>,
@@ -63,7 +64,7 @@ pub struct Run {
     pub uncertain: Vec<String>,
     /// What the recorder has noted, each a sentence without its stop.
     pub notes: Vec<String>,
-    /// The files.
+    /// The files whose accesses were recorded.
     pub files: Vec<TracedFile>,
     /// Threads that did anything.
     pub threads: u64,
@@ -80,24 +81,27 @@ pub struct Run {
     pub total: Executed,
     /// Lines that were stored to and not flushed yet, at most at once.
     pub most_dirty_lines: u64,
-    /// Fences by the lines that they waited for.
+    /// `sfence` and `mfence` that waited for something, by how many lines.
     pub waits: Vec<Waits>,
     /// Lines of non-temporal stores, each once between two fences of a thread.
     pub nt_lines: u64,
-    /// How large stores were.
+    /// How large stores were, by powers of two.
     pub sizes: Vec<SizesOf>,
     /// By instruction, first what has most to do with durability.
     pub sites: Vec<AtPlace>,
     /// By the innermost call from outside of the program or library that the instruction is in, or
     /// else by instruction, in the same order.
     pub callers: Vec<AtPlace>,
-    /// Where threads raced.
+    /// Stores of two threads to one line that nothing ordered, by the two instructions.
     pub races: Vec<Race>,
-    /// Whose rules the crash checker's lints go by.
+    /// The rules of the crash checker's lints: Intel's without eADR, AMD's, AMD's before
+    /// clflushopt, or those of processors whose caches are durable.
     #[serde(serialize_with = "by_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = Profile::ALL.map(Profile::name))))]
     pub rules: Profile,
-    /// What they say of the run: first what is the program's own, then by confidence, then by how
-    /// often it occurred. What comes from making pools is last.
+    /// What the crash checker finds wrong or wasteful: first what is the program's own, then by
+    /// confidence, then by how often it occurred. What comes from making pools is last.
     pub findings: Vec<Finding>,
     /// Source lines under which at least a tenth of the flushes were needless, in the same order.
     pub needless_lines: Vec<NeedlessLine>,
@@ -108,6 +112,7 @@ pub struct Run {
 
 /// The counts of a place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AtPlace {
     /// The place; `None` where it is not known.
     pub location: Option<Location>,
@@ -118,12 +123,14 @@ pub struct AtPlace {
 
 /// Two places that stored to one line, by two threads, with nothing that ordered them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Race {
     /// Whose store came first.
     pub first: Option<Location>,
     /// Whose store came then.
     pub second: Option<Location>,
     /// How often.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub count: u64,
     /// The file of the first such line.
     pub file: u32,

@@ -14,16 +14,20 @@ use crate::recording::Reader;
 
 /// A source line under which flushes were needless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NeedlessLine {
     /// The function, source file and line; of code without line numbers, the function or address.
     pub place: String,
     /// Whether it is in the program, or in a library that came with it.
     pub own: bool,
     /// High where all of its flushes were needless, or else medium.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["high", "medium"])))]
     pub confidence: Confidence,
     /// Flushes by it, and by what it called.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub flushes: u64,
     /// Those of them that were needless.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub needless: u64,
 }
 

@@ -20,6 +20,7 @@ pub const MANY: u64 = 64;
 
 /// A time with bounds, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ExecutionCost"))]
 pub struct Cost {
     /// The time.
     pub ns: f64,
@@ -67,6 +68,7 @@ impl MethodCosts {
 
 /// The time of all lines and fences of a run that were not needless.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Predicted {
     /// By this method; `None`: by those that were recorded.
     pub method: Option<String>,
@@ -77,6 +79,7 @@ pub struct Predicted {
 
 /// What would be saved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Saving {
     /// Where the costs were measured, such as `dram, 1GiB`.
     pub measured_on: String,
@@ -84,7 +87,8 @@ pub struct Saving {
     pub lines: u64,
     /// Fences that had something to wait for.
     pub fences: u64,
-    /// As it was recorded, then by each method that was measured, the cheapest first.
+    /// As it was recorded, then by each method that was measured, the cheapest first. Needless
+    /// flushes and fences are left out.
     pub predicted: Vec<Predicted>,
     /// Needless flushes: of clean lines, and again of lines that were as before.
     pub needless_flushes: u64,

@@ -4,8 +4,10 @@ use serde::Serialize;
 
 /// Stores of more than half this size, up to this size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizesOf {
-    /// Bytes.
+    /// Stores of up to as many bytes, and of more than half as many.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub up_to: u64,
     /// Ordinary stores.
     pub stores: u64,

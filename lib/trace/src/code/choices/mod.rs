@@ -37,6 +37,7 @@ const FARTHEST: u64 = 256;
 
 /// What holds the address of the function that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Holder {
     /// A symbol, for which an IFUNC resolver chooses.
@@ -53,6 +54,7 @@ pub enum Holder {
 
 /// Functions between which a program chooses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CodeChoice"))]
 pub struct Choice {
     /// The place that holds the address of the chosen function.
     pub holder: Holder,
@@ -65,6 +67,7 @@ pub struct Choice {
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Variant {
     /// Its name; its address if the name was stripped.
     pub function: String,
