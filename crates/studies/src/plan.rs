@@ -105,7 +105,8 @@ fn decided(experiment: &Experiment) -> Experiment {
         for tasks in role.task.as_mut_slice() {
             let Tasks::Command(program) = tasks else { continue };
             // A metric that cannot be seen stays open, and is refused below.
-            if program.unit_is_open() && (instructions_are_counted() || !metric) {
+            let open = matches!(program.units(), [] | [ProgramUnit::Auto]);
+            if open && (instructions_are_counted() || !metric) {
                 let unit = match instructions_are_counted() {
                     true => ProgramUnit::Instructions,
                     false => ProgramUnit::CpuTime,

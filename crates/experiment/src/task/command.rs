@@ -150,19 +150,9 @@ axes!(Command: Commands, "command" {
 } needs run);
 
 impl Commands {
-    /// Whether what their work is counted in is still to be chosen.
-    pub fn unit_is_open(&self) -> bool {
-        matches!(self.unit[..], [] | [ProgramUnit::Auto])
-    }
-
-    /// Whether a unit is given.
-    pub fn has_unit(&self) -> bool {
-        !self.unit.is_empty()
-    }
-
-    /// Whether it is counted in this unit.
-    pub fn unit_is(&self, unit: ProgramUnit) -> bool {
-        self.unit == [unit]
+    /// The units that were given; none where the unit is still to be chosen.
+    pub fn units(&self) -> &[ProgramUnit] {
+        &self.unit
     }
 }
 

@@ -26,7 +26,8 @@ fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
 
 /// A task of a flag, which may show its progress in one way or another.
 pub fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Tasks, Failure> {
-    refuse_not_executable(flag, text.trim_start().trim_start_matches(RUN))?;
+    let command = text.trim_start();
+    refuse_not_executable(flag, command.strip_prefix(RUN).unwrap_or(command))?;
     let tasks = flags::parse_task(flag, text)?;
     match (progress, tasks) {
         (None, tasks) => Ok(tasks),
@@ -38,7 +39,7 @@ pub fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Tasks,
     }
 }
 
-// What stands in front of a command whose runs are timed.
+// The prefix of a command whose runs are timed.
 const RUN: &str = "run:";
 
 /// Whether the runs of a task are timed.
@@ -46,7 +47,7 @@ pub fn is_timed(text: &str) -> bool {
     text.trim_start().starts_with(RUN)
 }
 
-/// The task of a victim: one of those above, or a command whose runs are timed, or print a figure.
+/// The victim's task. A command whose runs are timed may print a figure instead.
 pub fn victim(text: &str, shown: &Shown) -> Result<Tasks, Failure> {
     match (is_timed(text), task("victim", text, shown.victim_progress)?) {
         (true, Tasks::Command(program)) => Ok(with_figure(program, shown)?.into()),
@@ -54,7 +55,7 @@ pub fn victim(text: &str, shown: &Shown) -> Result<Tasks, Failure> {
     }
 }
 
-/// A command whose runs are timed, or print a figure.
+/// A command whose runs are timed, or print a figure instead.
 pub fn whole_run(flag: &str, command: &str, shown: &Shown) -> Result<Commands, Failure> {
     with_figure(program(flag, command)?.unit(ProgramUnit::WholeRun), shown)
 }
@@ -119,7 +120,7 @@ pub fn check(shown: &Shown, timed: bool, client: bool) -> Result<(), Failure> {
 pub fn with_log_unit(victim: Tasks, shown: &Shown) -> Result<Tasks, Failure> {
     let Some(unit) = &shown.victim_log_unit else { return Ok(victim) };
     match victim {
-        Tasks::Command(program) if program.unit_is(ProgramUnit::Latencies) => {
+        Tasks::Command(program) if program.units() == [ProgramUnit::Latencies] => {
             let unit = match unit.as_str() {
                 "us" => LogUnit::Us,
                 "ms" => LogUnit::Ms,

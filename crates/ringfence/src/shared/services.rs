@@ -13,8 +13,8 @@ pub fn victim(flags: &Services) -> Option<Tasks> {
     Some(Probes::default().ask(flags.victim_probe.clone()?).into())
 }
 
-/// The victim with what flags say of a probe; a probe asks something.
-pub fn asked(victim: Tasks, flags: &Services) -> Result<Tasks, Failure> {
+/// Adds the flags of a probe to the victim. Refuses a probe that has nothing to send.
+pub fn with_probe_flags(victim: Tasks, flags: &Services) -> Result<Tasks, Failure> {
     let service = Attached {
         pid: flags.victim_pid,
         cgroup: flags.victim_cgroup.clone(),

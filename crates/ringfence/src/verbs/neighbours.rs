@@ -23,7 +23,8 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
         (None, Some(client)) => client,
         (None, None) => program::victim(&args.victim, &args.shown)?,
     };
-    let victim = program::with_log_unit(services::asked(victim, &args.services)?, &args.shown)?;
+    let victim =
+        program::with_log_unit(services::with_probe_flags(victim, &args.services)?, &args.shown)?;
     let default = ["write instruction=clflush,clflushopt,clwb,nt,none size=256MiB", "alu", "idle"];
     let texts: Vec<&str> = if args.aggressor.is_empty() {
         default.to_vec()
@@ -43,9 +44,9 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     flags::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     let mut measure = Measure { looks: vec![12], ..Measure::default() };
     match &victim {
-        Tasks::Command(program) if program.unit_is(ProgramUnit::WholeRun) => measure.rounds = 1,
+        Tasks::Command(program) if program.units() == [ProgramUnit::WholeRun] => measure.rounds = 1,
         // As long as it takes for some work of a program.
-        Tasks::Command(program) if program.has_unit() => measure.window = Span::ms(100),
+        Tasks::Command(program) if !program.units().is_empty() => measure.window = Span::ms(100),
         _ => {}
     }
     let window = args.measuring.window.as_deref();

@@ -173,7 +173,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         (_, _, Some(text), None) => program::victim(text, &args.shown)?,
         (_, _, None, None) => unreachable!("required by the parser"),
     };
-    let victim = services::asked(victim, &args.services)?;
+    let victim = services::with_probe_flags(victim, &args.services)?;
     let mut victim = program::with_log_unit(victim, &args.shown)?;
     let mut aggressor = match services::aggressor(&args.services) {
         Some(attached) => attached,
@@ -198,7 +198,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         )));
     }
     let whole =
-        matches!(&victim, Tasks::Command(program) if program.unit_is(ProgramUnit::WholeRun));
+        matches!(&victim, Tasks::Command(program) if program.units() == [ProgramUnit::WholeRun]);
     let (victim, aggressor) = (one_task("victim", victim)?, one_task("aggressor", aggressor)?);
     let mut measure = measuring(args, aggressor.tasks(), programs, whole)?;
     let (mut victim_cpus, mut aggressor_cpus, mut time) = (None, None, None);

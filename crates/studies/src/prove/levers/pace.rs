@@ -2,8 +2,6 @@
 
 use ringfence_experiment::Reason;
 use ringfence_experiment::units::Rate;
-use ringfence_machine::units::Bytes;
-
 use ringfence_limits::lever::{Candidate, Lever, LeverContext};
 
 pub struct Pacing;
@@ -20,14 +18,8 @@ impl Lever for Pacing {
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
-        if context.aggressor.with_pace(Rate(Bytes(1))).is_none() {
-            return Err("the aggressor is not a built-in writer; a quota slows any program".into());
-        }
-        let Some(full) = context.bytes_per_s else {
-            return Err("the aggressor's rate is unknown".into());
-        };
         let candidate = |share: f64| {
-            let rate = Rate::rounded(full * share);
+            let rate = Rate::rounded(context.bytes_per_s.unwrap_or_default() * share);
             let set = context.aggressor.with_pace(rate)?;
             let keep = format!(
                 "in the writer: at most {rate}, waiting between blocks; here: {}",
@@ -35,6 +27,12 @@ impl Lever for Pacing {
             );
             Some(Candidate::set(self, format!("pace {rate}"), set, keep))
         };
-        Ok(SHARES.into_iter().filter_map(candidate).collect())
+        let Some(candidates) = SHARES.into_iter().map(candidate).collect() else {
+            return Err("the aggressor is not a built-in writer; a quota slows any program".into());
+        };
+        match context.bytes_per_s {
+            Some(_) => Ok(candidates),
+            None => Err("the aggressor's rate is unknown".into()),
+        }
     }
 }
