@@ -40,9 +40,9 @@ pub fn check(
         }
         if number == metric {
             return Err(format!(
-                "'{name}' is a running process, whose speed is not visible from outside: make a \
-                 probe of it the metric, as in task = {{ workload = \"probe\", ask = \
-                 \"tcp://127.0.0.1:6379\", of = \"pid:N\" }}"
+                "'{name}' is a running process, whose speed is not visible from outside: query it, \
+                 with --victim 'probe:redis://HOST of=pid:N', or in a file task = {{ workload = \
+                 \"probe\", ask = \"redis://HOST\", of = \"pid:N\" }}"
             ));
         }
         check_single(role, variants)?;

@@ -1,8 +1,8 @@
 //! A task as one writes it on a command line: `chase footprint=4MiB`, `write instruction=clwb,nt`,
 //! or simply a program's command line, perhaps with variables in front as a shell takes them
 //! (`PMEM_NO_CLWB=1 fio ...`). `run:COMMAND` is a program whose runs are timed, `probe:SERVICE`
-//! asks a running service, and `pid:N`, `unit:NAME`, `cgroup:PATH` and `container:ID` are processes
-//! that run already.
+//! queries a running service, and `pid:N`, `unit:NAME`, `cgroup:PATH` and `container:ID` are
+//! running processes.
 
 use std::fmt;
 
@@ -65,13 +65,17 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tas
     parameters(table, &words)
 }
 
-// What a word with a colon in front says of the rest of a text, if it is one of ours.
+// The task that `kind:rest` stands for, if `kind` is one of the prefixes.
 fn of_kind(kind: &str, rest: &str) -> Option<Result<Tasks, String>> {
     Some(match kind {
         "run" if rest.trim().is_empty() => Err("'run:' names no program: write run:COMMAND".into()),
         "run" => without_shell(rest).map(|()| program(rest).unit(ProgramUnit::WholeRun).into()),
+        "probe" if rest.trim().is_empty() => Err("'probe:' names no service: write \
+             probe:http://HOST:PORT/PATH, probe:redis://HOST, probe:tcp://HOST:PORT, \
+             probe:unix:PATH or probe:exec:COMMAND"
+            .into()),
         "probe" => unquoted_parts(rest, char::is_whitespace).and_then(|words| {
-            // An address is no list, whatever commas it has.
+            // Commas in an address do not make a list.
             let (ask, others) = words.split_first().expect("a text has a first part");
             let probe = (WORKLOAD.to_owned(), Value::from(Probe::WORKLOAD));
             let ask = ("ask".to_owned(), Value::String(without_quotes(ask)));
@@ -217,7 +221,7 @@ pub fn program(text: &str) -> Commands {
     program
 }
 
-/// The variables in front of a command line, and the rest of it.
+/// Splits a command line into the variables in front of it and the command.
 pub fn environment(text: &str) -> (Vec<(String, String)>, &str) {
     let (mut env, mut rest) = (Vec::new(), text.trim());
     while let Some((word, after)) = first_word(rest)
@@ -378,6 +382,7 @@ mod tests {
         }
         for (text, part) in [
             ("run:", "names no program"),
+            ("probe:", "names no service"),
             ("run:a > b", "needs a shell"),
             ("pid:x", "does not name a running process"),
             ("unit:", "does not name a running process"),

@@ -12,14 +12,15 @@ use crate::failure::Exit;
 /// `prove`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A TASK is a built-in workload or a program's command line, in quotes:
+A TASK is a built-in workload, a program's command line, or a running service or process:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
-  ringfence prove --victim 'run:./sort input' --aggressor ./backup --budget 2%")]
+  ringfence prove --victim 'run:./sort input' --aggressor ./backup --budget 2%
+  ringfence prove --victim probe:redis://localhost --aggressor pid:4711 --metric p99")]
 #[command(override_usage = "ringfence prove --victim TASK --aggressor TASK [OPTION]...")]
 #[command(after_long_help = Exit::table_and("\
 A TASK is a program's command line or a built-in workload: chase footprint=4MiB, write \
 instruction=clwb, ring, stream, mcf, alu. A victim that is a program must show its progress. \
-run:COMMAND is a command that exits: its runs are timed. probe:SERVICE asks a running service. \
+run:COMMAND is a command that exits: its runs are timed. probe:SERVICE queries a running service. \
 pid:N, unit:NAME, cgroup:PATH and container:ID are running processes.
 
 Examples:

@@ -276,8 +276,8 @@ impl<'a> Asked<'a> {
         Some(format!("{flag} {}", shell::quote(&self.up_to_a_flag(first).join(" "))))
     }
 
-    // Whether a process that runs already is named, by a task or by a flag of its own.
-    fn names_what_runs(&self) -> bool {
+    // Whether a running process is named, by a task or by its own flag.
+    fn names_a_running_process(&self) -> bool {
         Attached::KINDS.iter().any(|kind| {
             let (word, flag) = (format!("{kind}:"), format!("-{kind}"));
             self.words.iter().any(|typed| {
@@ -297,7 +297,7 @@ impl<'a> Asked<'a> {
                  --aggressor pid:N"
             );
         }
-        if needs("--victim") && self.names_what_runs() {
+        if needs("--victim") && self.names_a_running_process() {
             return format!(
                 "'{typed}' needs --victim, the task that must not be slowed down, or a service to \
                  query; for example: {typed} --victim probe:redis://localhost --aggressor pid:N"

@@ -32,7 +32,7 @@ const TOPICS: [Topic; 6] = [
         heading: "Services",
         about: "Services and other running processes as victims and aggressors",
         notes: "\
---victim probe:SERVICE asks a running service and times its responses: http://HOST:PORT/PATH, \
+--victim probe:SERVICE queries a running service and times its responses: http://HOST:PORT/PATH, \
 redis://HOST:PORT, postgres://HOST/DATABASE (through psql), tcp://HOST:PORT and unix:PATH with \
 send= and the bytes to send, such as send='PING\\r\\n', or exec:COMMAND, a program that answers \
 lines with lines. Requests are sent at a fixed rate (rate=1000), whether or not the last one was \
