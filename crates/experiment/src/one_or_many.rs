@@ -64,7 +64,7 @@ impl Default for OneOrMany<u32> {
 }
 
 impl OneOrMany<u32> {
-    /// Whether it is one, which is not written.
+    /// Whether it is 1, the default, which is not written.
     pub fn is_default_count(&self) -> bool {
         self.as_slice() == [1]
     }

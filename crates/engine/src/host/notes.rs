@@ -36,7 +36,7 @@ pub(super) fn of_disks<'a>(
     tasks: impl Iterator<Item = &'a Task>,
     wrote: Option<String>,
 ) -> Vec<String> {
-    // An episode sees what these tell of.
+    // They say that windows miss delayed effects, which episodes measure.
     let windows = plan.experiment.measure.episode.is_none();
     let mut notes: Vec<String> =
         tasks.filter(|_| windows).filter_map(|task| task.caution()).collect();

@@ -173,7 +173,7 @@ impl Limit {
             | Limit::DiskWeight(_)
             | Limit::MemoryHigh(_)
             | Limit::IoPriority(_) => "files and disks are not",
-            Limit::Frozen(_) => "nothing runs already",
+            Limit::Frozen(_) => "running processes are not",
         };
         Some(format!("{} is not simulated, since {what}", self.key()).into())
     }

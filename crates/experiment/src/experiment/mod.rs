@@ -275,7 +275,7 @@ pub struct Arm {
     pub system: BTreeMap<SystemSetting, String>,
 }
 
-// A refusal of one of several would only say that it is neither a value nor a list of values.
+// `OneOrMany` alone would replace the error of a task by its own.
 fn tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMany<Tasks>, D::Error> {
     let task = |table: Table| Tasks::parse(&table).map_err(de::Error::custom);
     Ok(match OneOrMany::<Table>::deserialize(deserializer)? {

@@ -21,13 +21,13 @@ pub trait Axes {
     /// The workload's name.
     fn workload(&self) -> &'static str;
 
-    /// As in a file, in its order.
+    /// The table as it is written in a file, in its order.
     fn written(&self) -> &Table;
 
-    /// The same, to be changed along with a parameter.
+    /// The same table, to be changed along with a parameter.
     fn written_mut(&mut self) -> &mut Table;
 
-    /// Takes the value of a parameter, or each of a list.
+    /// Reads the value of a parameter, or each value of a list.
     ///
     /// # Errors
     /// One sentence naming the parameter, the value and the remedy.
@@ -36,7 +36,7 @@ pub trait Axes {
     /// Sets a parameter, to the values of a list if it is one.
     ///
     /// # Errors
-    /// As of [`Axes::read`].
+    /// As for [`Axes::read`].
     fn set(&mut self, key: &str, value: &Value) -> Result<(), String> {
         self.read(key, value)?;
         self.written_mut().insert(key.into(), value.clone());
@@ -46,7 +46,7 @@ pub trait Axes {
     /// The parameter without which there is no task, if it is absent.
     fn absent(&self) -> Option<&'static str>;
 
-    /// The share of a CPU that a task may use, of a list the one at the place that `place` says.
+    /// The share of a CPU that a task may use; of a list, the one at the index `place` returns.
     fn quota(&self, place: &dyn Fn(&str) -> usize) -> Option<Share>;
 }
 
@@ -93,7 +93,7 @@ macro_rules! axes {
         }
 
         impl $name {
-            // One task: of each list the value at the place that `place` says.
+            // One task, with the value of each list at the index that `place` returns.
             #[allow(unused, reason = "not every workload has parameters")]
             pub(super) fn task(&self, place: &dyn Fn(&str) -> usize) -> $task {
                 let mut task = $task::default();
@@ -171,7 +171,7 @@ pub(super) fn read<T: DeserializeOwned + PartialEq>(
 fn one_value<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
     let read = |value: Value| T::deserialize(value).map_err(|error| error.message().to_owned());
     read(value.clone()).map_err(|error| match value {
-        // `pace = 50`: what a text of it would be refused for says what is expected.
+        // `pace = 50`: the error for the text "50" says what is expected.
         _ if error.contains("expected a string") => {
             read(Value::String(plain(value))).err().unwrap_or(error)
         }
@@ -217,13 +217,13 @@ pub(super) fn quotas(value: &Value) -> Result<Vec<Share>, String> {
     })
 }
 
-/// That a workload has no such parameter, with the nearest that it has.
+/// The error for a parameter that the workload does not have, with the nearest name.
 pub(super) fn unknown(workload: &str, key: &str, known: &'static [&'static str]) -> String {
     let error = <toml::de::Error as serde::de::Error>::unknown_field(key, known);
     format!("workload {workload}: {}", nearest::improve(error.message()))
 }
 
-/// A value as it is read in a label.
+/// A value as labels show it.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,7 +1,7 @@
 //! What a task does: the built-in workloads and their parameters, as an experiment file names them.
 //!
-//! Each workload has a file here: the parameters of one [`Task`], what is known of it from them
-//! ([`Parameters`]), and the same parameters as lists, as a file may have them (in [`Tasks`]).
+//! Each workload has a file here: the parameters of one [`Task`], the properties that follow from
+//! them ([`Parameters`]), and the same parameters as lists, as a file may have them (in [`Tasks`]).
 
 mod alu;
 mod attachment;
@@ -41,7 +41,7 @@ use crate::one_or_many::OneOrMany;
 
 pub use alu::{Alu, Alus};
 pub use attachment::{Attached, Attachments};
-pub use axes::{Axes, QUOTA};
+use axes::Axes;
 pub use chase::{Chase, Chases};
 pub use churn::{Churn, Churns};
 pub use command::{Command, Commands, DEFAULT_WARM_UP, LogUnit, ProgramUnit};
@@ -68,10 +68,10 @@ pub use trace::{Flushes, Loads, Trace, Traces};
 pub use variants::{Variant, variants};
 pub use write::{LineState, PageSize, Pattern, Write, Writes};
 
-/// Declares the workloads. Nothing else names all of them, but for what runs or simulates them.
+/// Declares the workloads. Only the code that runs or simulates them lists them as well.
 macro_rules! workloads {
     ($($(#[$doc:meta])* $task:ident as $axes:ident,)*) => {
-        /// One task, every parameter decided. What is known of it: see [`Parameters`].
+        /// One task, every parameter decided. Its properties are in [`Parameters`].
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "workload", rename_all = "lowercase")]
@@ -127,7 +127,7 @@ macro_rules! workloads {
                 }
             }
 
-            // Of each list the value at the place that `place` says.
+            // One task, with the value of each list at the index that `place` returns.
             fn task(&self, place: &dyn Fn(&str) -> usize) -> Task {
                 match self {
                     $(Tasks::$task(axes) => axes.task(place).into(),)*

@@ -1,4 +1,4 @@
-//! What is known of a workload from its parameters, before it runs.
+//! Properties of a workload that follow from its parameters.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::units::{Rate, Span};
 
 static DRAM: Target = Target::Dram;
 
-/// The parameters of a workload. What is not said of one is as for most.
+/// The parameters of a workload, and what follows from them. The defaults hold for most workloads.
 pub trait Parameters {
     /// What one unit of its work is, in the plural.
     fn unit(&self) -> &'static str;
@@ -94,7 +94,7 @@ pub trait Parameters {
         matches!(self.target(), Target::File(_)).then_some(FAST_DISK)
     }
 
-    /// What it writes to files before the first window of a trial.
+    /// Bytes that it writes to files before the first window of a trial.
     fn prepares(&self) -> Bytes {
         Bytes(0)
     }
@@ -105,12 +105,12 @@ pub trait Parameters {
         None
     }
 
-    /// What sets its pace, if it has one.
+    /// The setting of its pace, in bytes per second, if it has one.
     fn with_pace(&self, _: Rate) -> Option<Settings> {
         None
     }
 
-    /// What sets the folder that it uses a disk in, if it does.
+    /// The setting of the folder that it uses a disk in, if it does.
     fn with_folder(&self, _: PathBuf) -> Option<Settings> {
         None
     }

@@ -1,4 +1,4 @@
-//! Parameters that stand instead of a task's own.
+//! Parameters that override a task's own.
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -6,7 +6,7 @@ use toml::{Table, Value};
 use super::axes::{Axes, QUOTA, WORKLOAD};
 use crate::units::Share;
 
-/// Parameters that an arm gives to a role's tasks instead of their own.
+/// Parameters of a role's tasks that an arm overrides.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schema",
@@ -22,7 +22,7 @@ impl Settings {
         Self([(QUOTA.to_owned(), Value::String(share.to_string()))].into_iter().collect())
     }
 
-    /// As in a file.
+    /// The table as it is written in a file.
     pub fn written(&self) -> &Table {
         &self.0
     }
@@ -37,7 +37,7 @@ impl Settings {
         self.0.is_empty()
     }
 
-    /// These, and others instead of those of the same name.
+    /// Adds settings, which replace those of the same name.
     pub fn and(mut self, others: impl Into<Settings>) -> Self {
         self.0.extend(others.into().0);
         self

@@ -1,4 +1,4 @@
-//! What a role may run: tasks as a file has them, where any parameter may be a list.
+//! Tasks as a file has them, where any parameter may be a list.
 
 use std::fmt;
 use std::str::FromStr;
@@ -39,7 +39,7 @@ impl Tasks {
     /// Sets a parameter, to the values of a list if it is one.
     ///
     /// # Errors
-    /// As of [`Tasks::parse`].
+    /// As for [`Tasks::parse`].
     pub fn set(&mut self, key: &str, value: &Value) -> Result<(), String> {
         self.axes_mut().set(key, value)
     }
@@ -47,7 +47,7 @@ impl Tasks {
     /// The same tasks with other parameters.
     ///
     /// # Errors
-    /// As of [`Tasks::parse`].
+    /// As for [`Tasks::parse`].
     pub fn with(&self, settings: &Settings) -> Result<Self, String> {
         let mut tasks = self.clone();
         tasks.set_all(settings.written())?;
@@ -66,7 +66,7 @@ impl Tasks {
         self.axes().workload()
     }
 
-    /// As in a file.
+    /// The table as it is written in a file.
     pub fn written(&self) -> &Table {
         self.axes().written()
     }

@@ -82,7 +82,7 @@ struct Neighbours<'a> {
 struct NeighbourRow<'a> {
     /// The co-runner, by name: an instruction, `alu` or `idle`.
     co_runner: &'a str,
-    /// What a writer writes before it goes on to the next block.
+    /// The size of a writer's block; null for co-runners that do not write.
     block: Option<Bytes>,
     /// The co-runner, and its block where that is not 4 KiB: one row of a table.
     label: &'a str,

@@ -98,7 +98,7 @@ struct TunedFiles<'a> {
 struct NotRun<'a> {
     /// What sets it apart, in words.
     label: &'a str,
-    /// Why it was not run, such that it follows "because".
+    /// Why it was not run, worded to follow "because".
     reason: &'a str,
 }
 
