@@ -5,7 +5,7 @@
 macro_rules! serde_as_word {
     ($($type:ty),+) => {$(
         impl $type {
-            /// The words, in the order of [`Self::ALL`].
+            /// The words, in the order of `ALL`.
             pub const NAMES: [&'static str; Self::ALL.len()] = {
                 let mut names = [""; Self::ALL.len()];
                 let mut index = 0;
