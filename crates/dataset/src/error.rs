@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ringfence_experiment::Error;
 use ringfence_machine::text::printable;
 
 /// Why a dataset cannot be written or read, with what was tried and what to do.
@@ -67,6 +68,13 @@ impl DatasetError {
     pub fn damaged(path: &Path, problem: impl Into<String>) -> Self {
         // It may quote what a damaged file says.
         Self::Damaged { path: path.into(), problem: printable(&problem.into()).into_owned() }
+    }
+}
+
+impl From<DatasetError> for Error {
+    fn from(error: DatasetError) -> Self {
+        let is_usage = error.is_usage();
+        Self::by(error, is_usage)
     }
 }
 

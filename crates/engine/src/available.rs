@@ -7,7 +7,7 @@ use std::path::Path;
 use ringfence_experiment::nearest;
 use ringfence_experiment::plan::{NotRun, Plan};
 use ringfence_experiment::task::{Memory, Target, Task, Tasks, Trace, WORKLOADS, text};
-use ringfence_experiment::{Experiment, ExperimentError, Reason};
+use ringfence_experiment::{Error, Experiment, Reason};
 use ringfence_machine::Machine;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::targets::TargetKind;
@@ -26,7 +26,7 @@ pub fn plan_for(
     experiment: &Experiment,
     machine: &Machine,
     has_program: &dyn Fn(&str) -> bool,
-) -> Result<Plan, ExperimentError> {
+) -> Result<Plan, Error> {
     let mut plan = Plan::new(experiment, &machine.topology, machine.features.as_ref())?;
     let mut disks = Disks::default();
     for (case, what) in plan.cases.iter().enumerate() {

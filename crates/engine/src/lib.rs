@@ -19,8 +19,7 @@ pub mod write_budget;
 
 use std::time::Duration;
 
-use ringfence_experiment::ended::AT_A_LIMIT;
-
+use ringfence_experiment::Error;
 use ringfence_machine::cpulist::CpuId;
 
 pub use before_exec::end_with_us;
@@ -31,43 +30,14 @@ use ringfence_experiment::plan::Active;
 pub use ringfence_experiment::sample::Measured;
 use ringfence_experiment::start::Start;
 
-/// Why an engine cannot continue.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EngineError {
-    /// A usage error: this machine in its current state cannot fulfil the request.
-    #[error("{0}")]
-    Usage(String),
-    /// Something ended or failed while it was measured.
-    #[error("{0}")]
-    Failed(String),
-    /// An end was requested during a long operation.
-    #[error("interrupted")]
-    Interrupted,
-    /// A window was given up, since the time for it was over.
-    #[error("the time ran out before a window ended")]
-    OutOfTime,
-    /// A limit that protects the system was reached.
-    #[error("{AT_A_LIMIT}{0}")]
-    Limit(String),
-}
-
-impl From<ringfence_limits::Error> for EngineError {
-    fn from(error: ringfence_limits::Error) -> Self {
-        match error {
-            ringfence_limits::Error::Usage(said) => Self::Usage(said),
-            ringfence_limits::Error::Failed(said) => Self::Failed(said),
-        }
-    }
-}
-
 /// Runs tasks and measures them.
 pub trait Engine {
     /// How long it is since the engine's start: the clock by which budgets of time are kept.
     fn elapsed(&self) -> Duration;
 
-    /// Sets the time, by [`Engine::elapsed`], at which a running window is aborted with
-    /// [`EngineError::OutOfTime`]. Windows of a stated length may end first: only those that last
-    /// as long as a run does cannot be foreseen.
+    /// Sets the time, by [`Engine::elapsed`], at which a running window is aborted, with an error
+    /// that says so. Windows of a stated length may end first: only those that last as long as a
+    /// run does cannot be foreseen.
     fn give_up_at(&mut self, at: Option<Duration>) {
         let _ = at;
     }
@@ -88,7 +58,7 @@ pub trait Engine {
     ///
     /// # Errors
     /// Where a task cannot be started.
-    fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError>;
+    fn begin_trial(&mut self, trial: u32) -> Result<(), Error>;
 
     /// What the victims that have just been started measured of themselves meanwhile; each start is
     /// reported once.
@@ -102,20 +72,20 @@ pub trait Engine {
     ///
     /// # Errors
     /// Where a task does not pause.
-    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError>;
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, Error>;
 
     /// Applies the settings of a case's arm (see [`ringfence_limits`]) before its window.
     ///
     /// # Errors
     /// Where that is refused, and where an arm wants what this engine cannot arrange: it must not
     /// be measured without under its name.
-    fn arrange(&mut self, case: usize) -> Result<(), EngineError>;
+    fn arrange(&mut self, case: usize) -> Result<(), Error>;
 
     /// Runs exactly the tasks given, lets them settle, and measures one window.
     ///
     /// # Errors
     /// Where a task ends or does not run.
-    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError>;
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, Error>;
 
     /// Ends all tasks and restores what was changed on the machine. Returns what the user should
     /// know, one sentence each: settings that another process has changed meanwhile and that were
@@ -123,5 +93,5 @@ pub trait Engine {
     ///
     /// # Errors
     /// What could not be restored, and how to try again.
-    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError>;
+    fn end(self: Box<Self>) -> Result<Vec<String>, Error>;
 }

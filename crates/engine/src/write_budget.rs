@@ -5,13 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Task;
 use ringfence_machine::medium::Medium;
 use ringfence_machine::root::{self, FsRoot};
 use ringfence_machine::units::Bytes;
-
-use super::EngineError;
 
 /// What a run may write unless more is allowed.
 pub const LIMIT: Bytes = Bytes(20 << 30);
@@ -105,8 +104,8 @@ impl Written {
     /// to no other.
     ///
     /// # Errors
-    /// [`EngineError::Limit`] otherwise.
-    pub fn may_go_on(&self, by_disks: Option<u64>) -> Result<(), EngineError> {
+    /// That a limit was reached, otherwise.
+    pub fn may_go_on(&self, by_disks: Option<u64>) -> Result<(), Error> {
         let earlier = WRITTEN.load(Ordering::Relaxed);
         within(earlier + self.bytes(by_disks), ALLOWED.load(Ordering::Relaxed))
     }
@@ -117,13 +116,13 @@ impl Written {
     }
 }
 
-fn within(written: u64, allowed: u64) -> Result<(), EngineError> {
+fn within(written: u64, allowed: u64) -> Result<(), Error> {
     if written < allowed {
         return Ok(());
     }
     let (wrote, more) =
         (rounded(Bytes(written)), rounded(Bytes(allowed.max(written).saturating_mul(2))));
-    Err(EngineError::Limit(format!(
+    Err(Error::limit(format!(
         "built-in tasks have written {wrote} to disks, and the limit for a run is {}; raise it \
          with --write-limit {more}",
         Bytes(allowed)

@@ -24,11 +24,6 @@ pub enum Ended {
 /// How the reason of an end by a limit begins.
 pub const AT_A_LIMIT: &str = "a limit was reached: ";
 
-/// Whether a reason for an early end is that of a limit.
-pub fn is_at_a_limit(why: &str) -> bool {
-    why.contains(AT_A_LIMIT)
-}
-
 impl Ended {
     /// Whether it ended as planned, so that there is nothing to continue. Time that was spent is
     /// such an end.

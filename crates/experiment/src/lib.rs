@@ -10,6 +10,7 @@
 pub mod budget;
 pub mod class;
 pub mod ended;
+mod error;
 mod experiment;
 pub mod histogram;
 pub mod io_priority;
@@ -29,6 +30,7 @@ pub mod task;
 pub mod units;
 pub mod warning;
 
+pub use error::{Error, ErrorKind};
 pub use experiment::*;
 pub use one_or_many::OneOrMany;
 pub use reason::Reason;

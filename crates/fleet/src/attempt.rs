@@ -5,11 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::text_file;
+use ringfence_experiment::Error;
 use ringfence_system::whole;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::FleetError;
+use crate::error;
 use crate::folder;
 
 pub(crate) const HOST: &str = "host.json";
@@ -89,8 +90,8 @@ pub(crate) struct Running {
 
 impl Running {
     /// Begins the next attempt at a task.
-    pub(crate) fn begin(task: &Path, started: &Started) -> Result<Self, FleetError> {
-        fs::create_dir_all(task).map_err(FleetError::io("make", task))?;
+    pub(crate) fn begin(task: &Path, started: &Started) -> Result<Self, Error> {
+        fs::create_dir_all(task).map_err(error::io("make", task))?;
         let mut number = numbers(task)?.last().map_or(1, |(last, _)| last + 1);
         let dir = loop {
             let dir = part(task, number);
@@ -99,7 +100,7 @@ impl Running {
                 Ok(()) if !complete(task, number).exists() => break dir,
                 Ok(()) => _ = fs::remove_dir(&dir),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(FleetError::io("make", &dir)(error)),
+                Err(error) => return Err(error::io("make", &dir)(error)),
             }
             number += 1;
         };
@@ -113,18 +114,18 @@ impl Running {
                 Err(error) => Err(error.into()),
             }
         });
-        kept.map_err(FleetError::io("reserve room in", &reserve))?;
+        kept.map_err(error::io("reserve room in", &reserve))?;
         Ok(Self { number, dir, task: task.into() })
     }
 
     /// Ends it: from now on it is there whole. Room for this was kept when it began.
-    pub(crate) fn end(self, outcome: &Outcome) -> Result<(), FleetError> {
+    pub(crate) fn end(self, outcome: &Outcome) -> Result<(), Error> {
         let reserve = self.dir.join(RESERVE);
-        fs::remove_file(&reserve).map_err(FleetError::io("remove", &reserve))?;
+        fs::remove_file(&reserve).map_err(error::io("remove", &reserve))?;
         put(&self.dir.join(OUTCOME), outcome)?;
         let named = complete(&self.task, self.number);
-        take_name(&self.dir, &named).map_err(FleetError::io("rename the attempt to", &named))?;
-        whole::sync_folder(&self.task).map_err(FleetError::io("sync the folder", &self.task))?;
+        take_name(&self.dir, &named).map_err(error::io("rename the attempt to", &named))?;
+        whole::sync_folder(&self.task).map_err(error::io("sync the folder", &self.task))?;
         if outcome.complete { first_is(&self.task, self.number) } else { Ok(()) }
     }
 }
@@ -138,12 +139,12 @@ fn take_name(part: &Path, named: &Path) -> std::io::Result<()> {
 }
 
 // The first attempt that is recorded is the one that counts, permanently.
-fn first_is(task: &Path, attempt: u32) -> Result<(), FleetError> {
+fn first_is(task: &Path, attempt: u32) -> Result<(), Error> {
     let path = task.join(FIRST);
     let text = serde_json::to_vec(&First { attempt }).expect("a number is JSON");
     match whole::write_new(&path, &text) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        written => written.map_err(FleetError::whole(&path)),
+        written => written.map_err(error::whole(&path)),
     }
 }
 
@@ -190,20 +191,19 @@ pub(crate) fn remedy(attempt: &Path, why: &str) -> String {
 }
 
 /// Writes a value as JSON, whole.
-pub(crate) fn put(path: &Path, value: &impl Serialize) -> Result<(), FleetError> {
-    let text =
-        serde_json::to_vec_pretty(value).map_err(|error| FleetError::Failed(error.to_string()))?;
-    whole::write(path, &text).map_err(FleetError::whole(path))
+pub(crate) fn put(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+    let text = serde_json::to_vec_pretty(value).map_err(Error::failed_by)?;
+    whole::write(path, &text).map_err(error::whole(path))
 }
 
 /// Reads a value of ours; `None` where there is no such file.
-pub(crate) fn get<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FleetError> {
+pub(crate) fn get<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     let text = match text_file::read(path, LONGEST) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        read => read.map_err(FleetError::io("read", path))?,
+        read => read.map_err(error::io("read", path))?,
     };
     serde_json::from_str(&text).map(Some).map_err(|error| {
-        FleetError::Failed(format!("{} is damaged ({error}): restore the original", path.display()))
+        Error::failed(format!("{} is damaged ({error}): restore the original", path.display()))
     })
 }
 
@@ -239,7 +239,7 @@ impl Attempt {
 
 /// All attempts at a task, in the order of their numbers. A file that is damaged costs only what it
 /// said.
-pub(crate) fn all(task: &Path) -> Result<Vec<Attempt>, FleetError> {
+pub(crate) fn all(task: &Path) -> Result<Vec<Attempt>, Error> {
     let attempt = |(number, name): (u32, String)| {
         let dir = task.join(name);
         let found = one(&dir, number);
@@ -266,7 +266,7 @@ fn one(dir: &Path, number: u32) -> Attempt {
 }
 
 // The last of several problems: an outcome's matters most.
-fn told<T>(read: Result<Option<T>, FleetError>, damaged: &mut Option<String>) -> Option<T> {
+fn told<T>(read: Result<Option<T>, Error>, damaged: &mut Option<String>) -> Option<T> {
     read.unwrap_or_else(|error| {
         *damaged = Some(error.to_string());
         None
@@ -289,15 +289,15 @@ pub(crate) fn counting<'a>(
     (counts, damaged)
 }
 
-fn numbers(task: &Path) -> Result<Vec<(u32, String)>, FleetError> {
+fn numbers(task: &Path) -> Result<Vec<(u32, String)>, Error> {
     let entries = match fs::read_dir(task) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(FleetError::io("list", task))?,
+        entries => entries.map_err(error::io("list", task))?,
     };
     let mut all = Vec::new();
     for entry in entries {
         let name =
-            entry.map_err(FleetError::io("list", task))?.file_name().to_string_lossy().into_owned();
+            entry.map_err(error::io("list", task))?.file_name().to_string_lossy().into_owned();
         let number =
             name.strip_prefix("attempt-").map(|rest| rest.strip_suffix(PART).unwrap_or(rest));
         if let Some(number) = number.and_then(|number| number.parse().ok()) {

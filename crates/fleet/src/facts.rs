@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use ringfence_experiment::Error;
 use ringfence_machine::Machine;
 use ringfence_machine::features::has_cpuinfo_flag;
 use ringfence_machine::hypervisor;
@@ -10,7 +11,6 @@ use ringfence_machine::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{self, HOST};
-use crate::error::FleetError;
 
 /// What is known of a host before a task runs there. Unlike `machine.json` of a dataset it names
 /// the host.
@@ -78,19 +78,18 @@ pub enum Fact {
 
 impl Facts {
     /// Those of an attempt, as they were written when it began.
-    pub(crate) fn read(attempt: &Path) -> Result<Self, FleetError> {
+    pub(crate) fn read(attempt: &Path) -> Result<Self, Error> {
         let path = attempt.join(HOST);
         let facts: Option<Self> = attempt::get(&path)?;
-        facts.ok_or_else(|| FleetError::Failed(format!("{} is missing", path.display())))
+        facts.ok_or_else(|| Error::failed(format!("{} is missing", path.display())))
     }
 
     /// Looks at the machine below `root`; `node` is what the engine calls it.
     ///
     /// # Errors
     /// Where not even its CPUs can be listed.
-    pub fn look(root: &FsRoot, node: &str) -> Result<Self, FleetError> {
-        let machine =
-            Machine::examine(root).map_err(|error| FleetError::Failed(error.to_string()))?;
+    pub fn look(root: &FsRoot, node: &str) -> Result<Self, Error> {
+        let machine = Machine::examine(root).map_err(Error::failed_by)?;
         let features = machine.features.as_ref();
         let flag = |name: &str| Some(has_cpuinfo_flag(root, name));
         let topology = &machine.topology;

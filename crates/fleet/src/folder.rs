@@ -5,12 +5,12 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::error;
 use ringfence_dataset::text_file;
+use ringfence_experiment::Error;
 use ringfence_experiment::shell;
 use ringfence_system::whole;
 use serde::{Deserialize, Serialize};
-
-use crate::error::FleetError;
 
 pub(crate) const PROGRAM: &str = "ringfence";
 pub(crate) const EXPERIMENT: &str = "experiment.toml";
@@ -86,52 +86,52 @@ pub fn create(
     spec: &Spec,
     program: &Path,
     experiment: Option<&str>,
-) -> Result<(), FleetError> {
+) -> Result<(), Error> {
     match fs::read_dir(dir).map(Iterator::count) {
         Ok(entries) if entries > 0 => {
             let dir = dir.display();
-            return Err(FleetError::Usage(format!(
+            return Err(Error::usage(format!(
                 "{dir} is not empty: name a folder that does not exist yet, or see 'ringfence \
                  fleet status'"
             )));
         }
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
-            return Err(FleetError::Usage(format!("{} is not a folder: name one", dir.display())));
+            return Err(Error::usage(format!("{} is not a folder: name one", dir.display())));
         }
         _ => {}
     }
     for folder in ["tasks", "nodes", "submissions"] {
         let folder = dir.join(folder);
-        fs::create_dir_all(&folder).map_err(FleetError::io("make", &folder))?;
+        fs::create_dir_all(&folder).map_err(error::io("make", &folder))?;
     }
     let copy = dir.join(PROGRAM);
-    fs::copy(program, &copy).map_err(FleetError::io("copy the program to", &copy))?;
+    fs::copy(program, &copy).map_err(error::io("copy the program to", &copy))?;
     let executable = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(&copy, executable).map_err(FleetError::io("make executable", &copy))?;
+    fs::set_permissions(&copy, executable).map_err(error::io("make executable", &copy))?;
     if let Some(text) = experiment {
         let path = dir.join(EXPERIMENT);
-        whole::write(&path, text.as_bytes()).map_err(FleetError::whole(&path))?;
+        whole::write(&path, text.as_bytes()).map_err(error::whole(&path))?;
     }
     // Last: a folder that has it is complete.
     let path = dir.join(SPEC);
-    let text = toml::to_string(spec).map_err(|error| FleetError::Failed(error.to_string()))?;
-    whole::write(&path, text.as_bytes()).map_err(FleetError::whole(&path))
+    let text = toml::to_string(spec).map_err(Error::failed_by)?;
+    whole::write(&path, text.as_bytes()).map_err(error::whole(&path))
 }
 
 /// Reads the job of the fleet in a folder.
 ///
 /// # Errors
 /// Where it is not the folder of a fleet, or of one that a later version made.
-pub fn open(dir: &Path) -> Result<Spec, FleetError> {
+pub fn open(dir: &Path) -> Result<Spec, Error> {
     let path = dir.join(SPEC);
     let text = text_file::read(&path, 1 << 20).map_err(|error| {
-        FleetError::Usage(format!(
+        Error::usage(format!(
             "{}: {error}; name the folder of 'ringfence fleet submit'",
             path.display()
         ))
     })?;
     let spec: Spec = toml::from_str(&text).map_err(|error| {
-        FleetError::Failed(format!(
+        Error::failed(format!(
             "{} is damaged ({}): restore the original",
             path.display(),
             error.message()
@@ -142,7 +142,7 @@ pub fn open(dir: &Path) -> Result<Spec, FleetError> {
             "{} was created by a later version of Ringfence: use that version",
             path.display()
         );
-        return Err(FleetError::Usage(newer));
+        return Err(Error::usage(newer));
     }
     Ok(spec)
 }

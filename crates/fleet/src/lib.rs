@@ -39,7 +39,7 @@ mod submission;
 mod table;
 
 pub use attempt::{Outcome, Started};
-pub use error::FleetError;
+
 pub use facts::{Fact, Facts};
 pub use folder::{Engine, Spec, create, is_fleet, open, static_problem};
 pub use lock::Submitting;

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use ringfence_dataset::text_file;
+use ringfence_experiment::Error;
 
-use crate::error::FleetError;
+use crate::error;
 use crate::run::own_name;
 
 const FILE: &str = "submitting";
@@ -28,17 +29,17 @@ impl Submitting {
     ///
     /// # Errors
     /// Where another process has it; the error names that process.
-    pub fn begin(dir: &Path) -> Result<Self, FleetError> {
+    pub fn begin(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(FILE);
         let file =
             OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
-        let file = file.map_err(FleetError::io("open", &path))?;
+        let file = file.map_err(error::io("open", &path))?;
         for left in (0..TRIES).rev() {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) if left > 0 => std::thread::sleep(APART),
                 Err(TryLockError::WouldBlock) => {
-                    return Err(FleetError::Usage(format!(
+                    return Err(Error::usage(format!(
                         "{} is submitting or running tasks of this fleet: wait for it to end, and \
                          try again",
                         holder(&path)
@@ -80,10 +81,7 @@ mod tests {
         let name = format!("process {}", std::process::id());
         assert!(Submitting::other(dir.path()).unwrap().starts_with(&name));
         let refused = Submitting::begin(dir.path()).unwrap_err();
-        assert!(
-            matches!(&refused, FleetError::Usage(text) if text.starts_with(&name)),
-            "{refused}"
-        );
+        assert!(refused.is_usage() && refused.text().starts_with(&name), "{refused}");
         drop(own);
         assert_eq!(Submitting::other(dir.path()), None);
         Submitting::begin(dir.path()).unwrap();

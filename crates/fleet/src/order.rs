@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime};
 use ringfence_dataset::{Date, text_file};
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Experiment, shell};
+use ringfence_experiment::{Error, Experiment, shell};
 use ringfence_machine::Machine;
 use ringfence_machine::root::FsRoot;
 
-use crate::error::FleetError;
+use crate::error;
 use crate::folder::{EXPERIMENT, Engine, Spec};
 use crate::slurm;
 
@@ -52,7 +52,7 @@ pub struct Ordered {
 pub fn order(
     order: &Order,
     called: &dyn Fn(&[String]) -> Result<(), String>,
-) -> Result<Ordered, FleetError> {
+) -> Result<Ordered, Error> {
     let mut options = order.slurm.clone().unwrap_or_default();
     let mut words = order.verb.clone();
     // '--slurm' takes what follows, hyphens and all.
@@ -112,12 +112,12 @@ pub fn order(
     Ok(Ordered { dir: dir.clone(), spec, experiment: text })
 }
 
-fn usage(text: &str) -> FleetError {
-    FleetError::Usage(text.into())
+fn usage(text: &str) -> Error {
+    Error::usage(text)
 }
 
-fn experiment(file: &Path) -> Result<String, FleetError> {
-    let refuse = |why: String| FleetError::Usage(format!("{}: {why}", file.display()));
+fn experiment(file: &Path) -> Result<String, Error> {
+    let refuse = |why: String| Error::usage(format!("{}: {why}", file.display()));
     let text = text_file::read(file, LONGEST_FILE)
         .map_err(|error| refuse(format!("{error}; name an experiment file")))?;
     Experiment::parse(&text).map_err(|error| refuse(error.to_string()))?;
@@ -125,10 +125,7 @@ fn experiment(file: &Path) -> Result<String, FleetError> {
 }
 
 // What each task will be called with, read as it will be.
-fn check(
-    words: &[String],
-    called: &dyn Fn(&[String]) -> Result<(), String>,
-) -> Result<(), FleetError> {
+fn check(words: &[String], called: &dyn Fn(&[String]) -> Result<(), String>) -> Result<(), Error> {
     if words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
         return Err(usage("each task writes to its own folder: leave out --out"));
     }
@@ -138,17 +135,17 @@ fn check(
     let whole: Vec<String> =
         words.iter().cloned().chain(["--out", "data", "--quiet"].map(str::to_owned)).collect();
     let Err(why) = called(&whole) else { return Ok(()) };
-    Err(FleetError::Usage(format!(
+    Err(Error::usage(format!(
         "'{}' cannot be the task of a fleet: {why}",
         shell::line(words.iter().map(String::as_str))
     )))
 }
 
 // sbatch reads the name of the log in quotes, in which it knows no way to write these.
-fn namable(dir: &Path) -> Result<(), FleetError> {
+fn namable(dir: &Path) -> Result<(), Error> {
     let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     match whole.to_string_lossy().contains(['"', '\\', '\n']) {
-        true => Err(FleetError::Usage(format!(
+        true => Err(Error::usage(format!(
             "{}: Slurm accepts no folder with a quotation mark or a backslash in its name: choose \
              another",
             whole.display()
@@ -157,7 +154,7 @@ fn namable(dir: &Path) -> Result<(), FleetError> {
     }
 }
 
-fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result<(), FleetError> {
+fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result<(), Error> {
     slurm::is_here()?;
     let mut named = None;
     let mut array = None;
@@ -186,7 +183,7 @@ fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result
         spec.nodes = slurm::nodes(&list)?;
         let twice = |(place, node): &(usize, &String)| spec.nodes[..*place].contains(node);
         if let Some((_, node)) = spec.nodes.iter().enumerate().find(twice) {
-            return Err(FleetError::Usage(format!(
+            return Err(Error::usage(format!(
                 "--nodelist={list}: {node} is in it twice: name each node once"
             )));
         }
@@ -198,7 +195,7 @@ fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result
         usage("give the number of hosts: --hosts 4, or --slurm --nodelist='n[1-4]' or --array=1-4")
     })?;
     match known.find(|other| *other != spec.tasks) {
-        Some(other) => Err(FleetError::Usage(format!(
+        Some(other) => Err(Error::usage(format!(
             "{} hosts and {other} hosts are both requested: name one number",
             spec.tasks
         ))),
@@ -210,8 +207,8 @@ fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result
 ///
 /// # Errors
 /// One sentence.
-pub(crate) fn sensible(option: String) -> Result<String, FleetError> {
-    let refuse = |why: &str| Err(FleetError::Usage(format!("{option}: {why}")));
+pub(crate) fn sensible(option: String) -> Result<String, Error> {
+    let refuse = |why: &str| Err(Error::usage(format!("{option}: {why}")));
     if ["--wait", "-W"].contains(&option.as_str()) {
         return refuse(
             "sbatch would wait for tasks that cannot start before it ends: leave it out, and wait \
@@ -226,14 +223,14 @@ pub(crate) fn sensible(option: String) -> Result<String, FleetError> {
 }
 
 // `1-40` or `1-40%10`: a retry has an array of its own, so this is only how many there are.
-fn count(list: &str) -> Result<u32, FleetError> {
+fn count(list: &str) -> Result<u32, Error> {
     let range = list.split('%').next().unwrap_or_default();
     let last = range
         .strip_prefix("1-")
         .and_then(|last| last.parse().ok())
         .or_else(|| (range == "1").then_some(1));
     last.ok_or_else(|| {
-        FleetError::Usage(format!("--array={list}: tasks are numbered from 1, as in --array=1-40"))
+        Error::usage(format!("--array={list}: tasks are numbered from 1, as in --array=1-40"))
     })
 }
 
@@ -251,7 +248,7 @@ fn value_of<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
 }
 
 // Half as long again as it should take, and ten minutes for everything around it.
-fn minutes(order: &Order, words: &[String], text: Option<&str>) -> Result<u32, FleetError> {
+fn minutes(order: &Order, words: &[String], text: Option<&str>) -> Result<u32, Error> {
     if let Some(limit) = &order.limit {
         return limit_minutes(limit);
     }
@@ -269,14 +266,13 @@ fn minutes(order: &Order, words: &[String], text: Option<&str>) -> Result<u32, F
 ///
 /// # Errors
 /// Where it is none.
-pub(crate) fn limit_minutes(limit: &str) -> Result<u32, FleetError> {
+pub(crate) fn limit_minutes(limit: &str) -> Result<u32, Error> {
     span(limit, "--limit").map(whole_minutes)
 }
 
-fn span(text: &str, flag: &str) -> Result<Duration, FleetError> {
-    let span = text
-        .parse::<Span>()
-        .map_err(|error| FleetError::Usage(format!("{flag}: '{text}': {error}")));
+fn span(text: &str, flag: &str) -> Result<Duration, Error> {
+    let span =
+        text.parse::<Span>().map_err(|error| Error::usage(format!("{flag}: '{text}': {error}")));
     Ok(span?.0)
 }
 
@@ -296,9 +292,9 @@ fn planned(text: &str) -> Option<Duration> {
     Some((plan.least_trial() * trials).max(Duration::from_secs(600)))
 }
 
-fn here() -> Result<PathBuf, FleetError> {
+fn here() -> Result<PathBuf, Error> {
     let here = Path::new(".");
-    here.canonicalize().map_err(FleetError::io("find", here))
+    here.canonicalize().map_err(error::io("find", here))
 }
 
 #[cfg(test)]

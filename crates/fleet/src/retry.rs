@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use crate::error::FleetError;
 use crate::folder::{self, Engine, Spec};
 use crate::lock::Submitting;
 use crate::order::{limit_minutes, sensible};
@@ -12,6 +11,7 @@ use crate::slurm;
 use crate::state::State;
 use crate::status::{self, Task};
 use crate::submission;
+use ringfence_experiment::Error;
 
 /// Tasks that are to run again, and the right to have them run.
 #[derive(Debug)]
@@ -34,17 +34,13 @@ pub struct Retry {
 ///
 /// # Errors
 /// One sentence where another process hands tasks in, or where it is unknown what runs.
-pub fn retry(
-    dir: &Path,
-    limit: Option<&str>,
-    more: Option<&[String]>,
-) -> Result<Retry, FleetError> {
+pub fn retry(dir: &Path, limit: Option<&str>, more: Option<&[String]>) -> Result<Retry, Error> {
     folder::open(dir)?;
     let own = Submitting::begin(dir)?;
     let (mut spec, tasks) = status::look_alone(dir)?;
     if spec.engine == Engine::Local && (limit.is_some() || more.is_some()) {
-        return Err(FleetError::Usage(
-            "the tasks of this fleet run here, without Slurm: leave out --limit and --slurm".into(),
+        return Err(Error::usage(
+            "the tasks of this fleet run here, without Slurm: leave out --limit and --slurm",
         ));
     }
     let mut options = slurm::retry_options(dir, &spec);
@@ -59,7 +55,7 @@ pub fn retry(
     let unknown: Vec<&Task> = tasks.iter().filter(|task| task.state == State::Unknown).collect();
     if let (true, Some(first)) = (lost.is_empty(), unknown.first()) {
         let (many, why) = (unknown.len(), first.reason.as_deref().unwrap_or("reason unknown"));
-        return Err(FleetError::Failed(format!(
+        return Err(Error::failed(format!(
             "nothing was submitted, because it is unknown whether {many} of {} tasks still run: \
              {why}",
             tasks.len()
@@ -77,7 +73,7 @@ impl Retry {
     ///
     /// # Errors
     /// What it refuses.
-    pub fn hand_in(&self, stop: &AtomicBool) -> Result<String, FleetError> {
+    pub fn hand_in(&self, stop: &AtomicBool) -> Result<String, Error> {
         submission::hand_in(&self.dir, &self.spec, &self.tasks, Some(&self.options), stop)
     }
 }
@@ -101,14 +97,14 @@ fn held(tasks: &[Task]) -> Vec<String> {
 }
 
 // A retry itself says which tasks, and on which nodes they are bound to run.
-fn checked(more: &[String]) -> Result<Vec<String>, FleetError> {
+fn checked(more: &[String]) -> Result<Vec<String>, Error> {
     let own = |option: &&String| {
         ["--array", "--nodelist"].iter().any(|long| option.starts_with(long))
             || (!option.starts_with("--")
                 && ["-a", "-w"].iter().any(|short| option.starts_with(short)))
     };
     match more.iter().find(own) {
-        Some(option) => Err(FleetError::Usage(format!(
+        Some(option) => Err(Error::usage(format!(
             "{option}: a retry runs the lost tasks, each on its own node if it has one: leave it \
              out"
         ))),
@@ -160,7 +156,7 @@ mod tests {
         assert_eq!(states(dir), [State::Waiting; 2]);
         drop(first);
         assert_eq!(states(dir), [State::Missing; 2]);
-        assert!(matches!(retry(dir, Some("60min"), None), Err(FleetError::Usage(_))));
+        assert!(retry(dir, Some("60min"), None).unwrap_err().is_usage());
     }
 
     #[test]

@@ -8,11 +8,13 @@ use std::time::{Duration, SystemTime};
 use std::{os::unix::process::CommandExt, os::unix::process::ExitStatusExt};
 
 use ringfence_dataset::Date;
+use ringfence_experiment::Error;
 use ringfence_machine::root::FsRoot;
 use rustix::process::{Pid, Signal};
 
 use crate::attempt::{self, DATA, HOST, Outcome, Running, Started};
-use crate::error::FleetError;
+use crate::error;
+
 use crate::facts::Facts;
 use crate::folder::{self, EXPERIMENT, Engine, PROGRAM, Spec};
 use crate::submission;
@@ -47,10 +49,10 @@ pub fn run_task(
     number: u32,
     place: &Place,
     stop: &AtomicBool,
-) -> Result<Outcome, FleetError> {
+) -> Result<Outcome, Error> {
     let spec = folder::open(dir)?;
     if number == 0 || number > spec.tasks {
-        return Err(FleetError::Usage(format!(
+        return Err(Error::usage(format!(
             "there is no task {number}: the tasks are 1 to {}",
             spec.tasks
         )));
@@ -94,8 +96,8 @@ struct Problem {
     reason: String,
 }
 
-impl From<FleetError> for Problem {
-    fn from(error: FleetError) -> Self {
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
         Self { code: None, reason: error.to_string() }
     }
 }
@@ -144,7 +146,7 @@ fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<Ex
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
     let file = |name: &str| {
         let path = attempt.join(name);
-        File::create(&path).map_err(FleetError::io("make", &path))
+        File::create(&path).map_err(error::io("make", &path))
     };
     // Why it ends is wanted most where the disk is full.
     let errors = file("errors.txt")?;

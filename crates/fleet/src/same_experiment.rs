@@ -3,27 +3,26 @@
 use std::path::Path;
 
 use ringfence_dataset::text_file;
-use ringfence_experiment::{Experiment, shell};
+use ringfence_experiment::{Error, Experiment, shell};
 
-use crate::error::FleetError;
 use crate::folder::{EXPERIMENT, Spec};
 
 /// Refuses to compare fleets whose tasks do not run the same; only the seed may differ.
 ///
 /// # Errors
 /// One sentence that says what each ran.
-pub fn same_experiment(a: (&Path, &Spec), b: (&Path, &Spec)) -> Result<(), FleetError> {
+pub fn same_experiment(a: (&Path, &Spec), b: (&Path, &Spec)) -> Result<(), Error> {
     let [before, after] =
         [a, b].map(|(dir, spec)| (dir.display(), shell::line(without_seed(&spec.words))));
     if before.1 != after.1 {
-        return Err(FleetError::Usage(format!(
+        return Err(Error::usage(format!(
             "these cannot be compared: tasks of {} ran '{}', those of {} '{}'; name a fleet of the \
              same experiment",
             before.0, before.1, after.0, after.1
         )));
     }
     if file(a.0) != file(b.0) {
-        return Err(FleetError::Usage(format!(
+        return Err(Error::usage(format!(
             "these cannot be compared: {} has another {EXPERIMENT} than {}; name a fleet of the \
              same experiment",
             before.0, after.0

@@ -8,8 +8,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::error::FleetError;
 use crate::folder::Spec;
+use ringfence_experiment::Error;
 
 /// Slurm's reason for a held job: a user has to release it before any of its tasks begins.
 pub(crate) const HELD: &str = "JobHeldUser";
@@ -21,7 +21,7 @@ pub(crate) const BY_SIGNAL: &str = "was ended by signal";
 ///
 /// # Errors
 /// One sentence where they cannot.
-pub(crate) fn is_here() -> Result<(), FleetError> {
+pub(crate) fn is_here() -> Result<(), Error> {
     call("sbatch", &["--version".into()], None).map(drop)
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn list(tasks: &[u32]) -> String {
 ///
 /// # Errors
 /// What Slurm says of it.
-pub(crate) fn nodes(list: &str) -> Result<Vec<String>, FleetError> {
+pub(crate) fn nodes(list: &str) -> Result<Vec<String>, Error> {
     let said = call("scontrol", &["show".into(), "hostnames".into(), list.into()], None)?;
     Ok(said.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
@@ -70,7 +70,7 @@ pub(crate) fn call(
     program: &str,
     words: &[String],
     folder: Option<&Path>,
-) -> Result<String, FleetError> {
+) -> Result<String, Error> {
     let mut command = Command::new(program);
     command.args(words);
     // What people have set for themselves would hide jobs, or wait for them.
@@ -82,19 +82,19 @@ pub(crate) fn call(
         command.current_dir(folder);
     }
     let output = command.output().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => FleetError::Usage(format!(
+        ErrorKind::NotFound => Error::usage(format!(
             "{program} was not found: run this on a host that submits jobs to Slurm{}",
             if program == "sbatch" { ", or try it on this machine with --local 2" } else { "" }
         )),
-        _ => FleetError::Failed(format!("{program} cannot be run: {error}")),
+        _ => Error::failed(format!("{program} cannot be run: {error}")),
     })?;
     if let Some(signal) = output.status.signal() {
-        return Err(FleetError::Failed(format!("{program} {BY_SIGNAL} {signal}")));
+        return Err(Error::failed(format!("{program} {BY_SIGNAL} {signal}")));
     }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        return Err(FleetError::Failed(format!("{program} refused: {}", said.join("; "))));
+        return Err(Error::failed(format!("{program} refused: {}", said.join("; "))));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::error::FleetError;
 use crate::slurm::{HELD, call};
 use crate::submission::{self, Submission};
+use ringfence_experiment::Error;
 
 /// The state of a task in Slurm.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,14 +45,14 @@ impl Asked {
 ///
 /// # Errors
 /// Where Slurm cannot be asked.
-pub(crate) fn ask(dir: &Path) -> Result<BTreeMap<u32, Asked>, FleetError> {
+pub(crate) fn ask(dir: &Path) -> Result<BTreeMap<u32, Asked>, Error> {
     let mut all = BTreeMap::new();
     for Submission { job, tasks, unbound } in submission::found(dir)? {
         let show = ["show".into(), "job".into(), "-o".into(), job.clone()];
         let mut found = match call("scontrol", &show, None) {
             Ok(said) => parse(&said),
             // It forgets what has ended.
-            Err(FleetError::Failed(error)) if error.contains("Invalid job id") => BTreeMap::new(),
+            Err(error) if error.text().contains("Invalid job id") => BTreeMap::new(),
             Err(error) => return Err(error),
         };
         if tasks.iter().any(|task| !found.contains_key(task)) {

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::attempt::{self, Attempt, DATA};
 use crate::ended::{self, DIED};
-use crate::error::FleetError;
+use ringfence_experiment::Error;
+
 use crate::facts::Facts;
 use crate::folder::{self, Engine, Spec};
 use crate::lock::Submitting;
@@ -64,7 +65,7 @@ pub struct Tried {
 ///
 /// # Errors
 /// Where it is not the folder of a fleet.
-pub fn look(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
+pub fn look(dir: &Path) -> Result<(Spec, Vec<Task>), Error> {
     let other = Submitting::other(dir);
     let (spec, mut tasks) = look_alone(dir)?;
     if let Some(other) = other {
@@ -80,7 +81,7 @@ pub fn look(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
 }
 
 /// The same for the process that hands tasks in.
-pub(crate) fn look_alone(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
+pub(crate) fn look_alone(dir: &Path) -> Result<(Spec, Vec<Task>), Error> {
     let spec = folder::open(dir)?;
     let asked = match spec.engine {
         Engine::Local => Ok(BTreeMap::new()),

@@ -13,12 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ringfence_dataset::{Date, text_file};
+use ringfence_experiment::Error;
 use ringfence_experiment::shell;
 use ringfence_system::whole;
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{get, put};
-use crate::error::FleetError;
+use crate::error;
+
 use crate::folder::{PROGRAM, Spec};
 use crate::slurm::{self, Readiness, call, list};
 
@@ -59,12 +61,7 @@ pub(crate) struct Submission {
 ///
 /// # Errors
 /// Where there is no Slurm here, and what it refuses.
-pub fn submit(
-    dir: &Path,
-    spec: &Spec,
-    tasks: &[u32],
-    stop: &AtomicBool,
-) -> Result<String, FleetError> {
+pub fn submit(dir: &Path, spec: &Spec, tasks: &[u32], stop: &AtomicBool) -> Result<String, Error> {
     hand_in(dir, spec, tasks, None, stop)
 }
 
@@ -81,12 +78,12 @@ pub(crate) fn hand_in(
     tasks: &[u32],
     retry: Option<&[String]>,
     stop: &AtomicBool,
-) -> Result<String, FleetError> {
-    let dir = &std::path::absolute(dir).map_err(FleetError::io("find", dir))?;
+) -> Result<String, Error> {
+    let dir = &std::path::absolute(dir).map_err(error::io("find", dir))?;
     let own = &next_folder(dir)?;
     let script = own.join("script.sh");
     whole::write(&script, self::script(dir, own, spec, tasks).as_bytes())
-        .map_err(FleetError::whole(&script))?;
+        .map_err(error::whole(&script))?;
     let binds = tasks.iter().any(|task| spec.node(*task).is_some());
     // The script says which tasks. A retry is not held, since no user waits to release it.
     let holds = |option: &String| option == "--hold" || option == "-H";
@@ -104,7 +101,7 @@ pub(crate) fn hand_in(
     words.push(script.display().to_string());
     let path = own.join("command.txt");
     let line = shell::line(["sbatch"].into_iter().chain(words.iter().map(String::as_str))) + "\n";
-    whole::write(&path, line.as_bytes()).map_err(FleetError::whole(&path))?;
+    whole::write(&path, line.as_bytes()).map_err(error::whole(&path))?;
     let handed = Handed { name, tasks: tasks.to_vec(), at: now(), binds };
     put(&own.join(HANDED), &handed)?;
     let job = match call("sbatch", &words, Some(&spec.folder)).and_then(|said| number(&said)) {
@@ -126,14 +123,14 @@ pub(crate) fn hand_in(
     Ok(job)
 }
 
-fn going_on(stop: &AtomicBool) -> Result<(), FleetError> {
+fn going_on(stop: &AtomicBool) -> Result<(), Error> {
     match stop.load(Ordering::Relaxed) {
-        true => Err(FleetError::Failed("it was interrupted by Ctrl-C or a signal".into())),
+        true => Err(Error::failed("it was interrupted by Ctrl-C or a signal")),
         false => Ok(()),
     }
 }
 
-fn bind(spec: &Spec, submission: &Submission, stop: &AtomicBool) -> Result<(), FleetError> {
+fn bind(spec: &Spec, submission: &Submission, stop: &AtomicBool) -> Result<(), Error> {
     for task in in_turn(spec, &submission.tasks, &slurm::readiness()) {
         let Some(node) = spec.node(task) else { continue };
         let job = format!("JobId={}_{task}", submission.job);
@@ -158,7 +155,7 @@ fn in_turn(spec: &Spec, tasks: &[u32], readiness: &BTreeMap<String, Readiness>) 
 }
 
 // Where nothing of it can have run, it is as if it had never been handed in.
-fn take_back(own: &Path, job: &str, never_ran: bool, error: &FleetError) -> FleetError {
+fn take_back(own: &Path, job: &str, never_ran: bool, error: &Error) -> Error {
     match call("scancel", &[job.into()], None) {
         Ok(_) => {
             if never_ran {
@@ -166,9 +163,9 @@ fn take_back(own: &Path, job: &str, never_ran: bool, error: &FleetError) -> Flee
                     let _ = fs::remove_file(own.join(file));
                 }
             }
-            FleetError::Failed(format!("{error}; the job {job} is cancelled"))
+            Error::failed(format!("{error}; the job {job} is cancelled"))
         }
-        Err(again) => FleetError::Failed(format!(
+        Err(again) => Error::failed(format!(
             "{error}; the job {job} could not be cancelled ({again}): run 'scancel {job}' when \
              Slurm answers"
         )),
@@ -176,16 +173,10 @@ fn take_back(own: &Path, job: &str, never_ran: bool, error: &FleetError) -> Flee
 }
 
 // sbatch did not report a number: it refused, or the outcome is unknown.
-fn not_told(
-    dir: &Path,
-    own: &Path,
-    handed: &Handed,
-    error: &FleetError,
-    stop: &AtomicBool,
-) -> FleetError {
+fn not_told(dir: &Path, own: &Path, handed: &Handed, error: &Error, stop: &AtomicBool) -> Error {
     let said = error.to_string();
     let open = ["timed out", "Zero Bytes", "shutdown failure", NO_NUMBER, slurm::BY_SIGNAL];
-    if matches!(error, FleetError::Usage(_)) || !open.iter().any(|open| said.contains(open)) {
+    if error.is_usage() || !open.iter().any(|open| said.contains(open)) {
         let _ = fs::remove_file(own.join(HANDED));
         let help = match said.contains("Requested node configuration is not available") {
             true => {
@@ -194,10 +185,7 @@ fn not_told(
             }
             false => "",
         };
-        return match error {
-            FleetError::Usage(_) => FleetError::Usage(said),
-            FleetError::Failed(_) => FleetError::Failed(said + help),
-        };
+        return if error.is_usage() { error.clone() } else { Error::failed(said + help) };
     }
     let name = &handed.name;
     let looks = format!(
@@ -205,15 +193,13 @@ fn not_told(
         shell::quote(&dir.display().to_string())
     );
     if going_on(stop).is_ok() {
-        return FleetError::Failed(format!(
-            "{said}; the job {name} may exist nevertheless: {looks}"
-        ));
+        return Error::failed(format!("{said}; the job {name} may exist nevertheless: {looks}"));
     }
     match call("scancel", &[format!("--name={name}")], None) {
-        Ok(_) => FleetError::Failed(format!(
+        Ok(_) => Error::failed(format!(
             "it was interrupted; if Slurm had accepted the job {name}, it is cancelled: {looks}"
         )),
-        Err(again) => FleetError::Failed(format!(
+        Err(again) => Error::failed(format!(
             "it was interrupted; the job {name} may exist, and could not be cancelled ({again}): \
              {looks}"
         )),
@@ -223,10 +209,10 @@ fn not_told(
 const NO_NUMBER: &str = "which is not a job number";
 
 // `12`, or `12;cluster`.
-fn number(said: &str) -> Result<String, FleetError> {
+fn number(said: &str) -> Result<String, Error> {
     let job = said.trim().split(';').next().unwrap_or_default();
     if job.is_empty() || !job.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(FleetError::Failed(format!("sbatch printed '{}', {NO_NUMBER}", said.trim())));
+        return Err(Error::failed(format!("sbatch printed '{}', {NO_NUMBER}", said.trim())));
     }
     Ok(job.into())
 }
@@ -244,17 +230,17 @@ fn name(dir: &Path, own: &Path) -> String {
     format!("ringfence-{fleet}-{}-{}-{nanos:x}", last(own), std::process::id())
 }
 
-fn next_folder(dir: &Path) -> Result<PathBuf, FleetError> {
+fn next_folder(dir: &Path) -> Result<PathBuf, Error> {
     let all = dir.join(SUBMISSIONS);
     // It may have been removed.
-    fs::create_dir_all(&all).map_err(FleetError::io("make", &all))?;
+    fs::create_dir_all(&all).map_err(error::io("make", &all))?;
     let mut number = 1;
     loop {
         let own = all.join(number.to_string());
         match fs::create_dir(&own) {
             Ok(()) => return Ok(own),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(FleetError::io("make", &own)(error)),
+            Err(error) => return Err(error::io("make", &own)(error)),
         }
     }
 }
@@ -289,7 +275,7 @@ fn script(dir: &Path, own: &Path, spec: &Spec, tasks: &[u32]) -> String {
 ///
 /// # Errors
 /// Where Slurm cannot be asked, or may not list yet what it has just been handed.
-pub(crate) fn found(dir: &Path) -> Result<Vec<Submission>, FleetError> {
+pub(crate) fn found(dir: &Path) -> Result<Vec<Submission>, Error> {
     let mut all = Vec::new();
     for own in folders(dir) {
         let known = get(&own.join(JOB))?;
@@ -306,7 +292,7 @@ fn folders(dir: &Path) -> impl Iterator<Item = PathBuf> {
     (1..).map(move |number: u32| all.join(number.to_string())).take_while(|own| own.is_dir())
 }
 
-fn by_name(own: &Path, handed: Handed) -> Result<Option<Submission>, FleetError> {
+fn by_name(own: &Path, handed: Handed) -> Result<Option<Submission>, Error> {
     let Handed { name, tasks, at, binds } = handed;
     let words = ["--noheader", "--states=all", "--format=%F"].map(str::to_owned);
     let said = call("squeue", &[&words[..], &[format!("--name={name}")]].concat(), None)?;
@@ -325,7 +311,7 @@ fn by_name(own: &Path, handed: Handed) -> Result<Option<Submission>, FleetError>
     else {
         let ago = now().abs_diff(at);
         return match ago < LISTED.as_secs() {
-            true => Err(FleetError::Failed(format!(
+            true => Err(Error::failed(format!(
                 "the job {name} was submitted {ago} s ago, and Slurm does not list it: check again \
                  in {} min",
                 LISTED.as_secs() / 60

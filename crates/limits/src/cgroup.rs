@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ringfence_experiment::Error;
 use ringfence_machine::root::FsRoot;
 use ringfence_system::changes::{Changes, Options};
 use ringfence_system::mounts;
@@ -39,12 +40,12 @@ impl Group {
         changes: &mut Changes,
         name: &str,
         settings: &GroupSettings,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         if std::env::var_os(NO_GROUPS).is_some_and(|value| !value.is_empty()) {
-            return Err(format!("{NO_GROUPS} is set"));
+            return Err(Error::failed(format!("{NO_GROUPS} is set")));
         }
         let controller = settings.controller;
-        let mut why = controller.not_there.to_string();
+        let mut why = Error::failed(controller.not_there.to_string());
         let has = |parent: &Parent| !settings.files(parent.version).is_empty();
         for Parent { dir: parent, version } in parents(root, controller).into_iter().filter(has) {
             let dir = parent.join(format!("{PREFIX}{name}"));
@@ -52,7 +53,7 @@ impl Group {
             let home = group.home.clone().unwrap_or(parent);
             match changes.make_group(&group.dir, home).and_then(|()| group.set(changes, settings)) {
                 Ok(()) => return Ok(group),
-                Err(error) => why = error.to_string(),
+                Err(error) => why = Error::failed_by(error),
             }
         }
         Err(why)
@@ -110,11 +111,11 @@ fn home(root: &FsRoot, version: Version, controller: &Controller) -> Option<Path
 ///
 /// # Errors
 /// Why none can be made here.
-pub fn try_make(root: &FsRoot, settings: &GroupSettings) -> Result<Group, String> {
+pub fn try_make(root: &FsRoot, settings: &GroupSettings) -> Result<Group, Error> {
     let mut changes = begin(root, "a control group, made to see whether one can be")?;
     let name = format!("{}-try", std::process::id());
     let made = Group::make(root, &mut changes, &name, settings);
-    let restored = changes.put_back().map_err(|error| error.to_string());
+    let restored = changes.put_back().map_err(Error::failed_by);
     made.and_then(|group| restored.map(|_| group))
 }
 
@@ -122,8 +123,8 @@ pub fn try_make(root: &FsRoot, settings: &GroupSettings) -> Result<Group, String
 ///
 /// # Errors
 /// Why none can be written, in words.
-pub fn begin(root: &FsRoot, purpose: &str) -> Result<Changes, String> {
-    Changes::begin(root, purpose, &Options::default()).map_err(|error| error.to_string())
+pub fn begin(root: &FsRoot, purpose: &str) -> Result<Changes, Error> {
+    Changes::begin(root, purpose, &Options::default()).map_err(Error::failed_by)
 }
 
 /// Groups of processes that are no more, by their names. Those of disks were always in a journal.
@@ -296,6 +297,7 @@ mod tests {
         let mut changes = Changes::begin(&root, "a test", &options).unwrap();
         let limit = GroupSettings::of(&DISK).with(Version::Two, "io.max", "8:0 wbps=max");
         let why = Group::make(&root, &mut changes, "7-0", &limit).unwrap_err();
+        let why = why.text();
         assert!(why.contains("blkio of cgroup v1") && why.contains("echo +io >"), "{why}");
     }
 

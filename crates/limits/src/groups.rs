@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, Limit, Reason};
+use ringfence_experiment::{Arm, Error, Limit, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_system::changes::Changes;
 
 use super::cgroup::{self, Group};
 use super::kind::{Begun, Isolation, Kind, Tasks};
 use super::setting::GroupSettings;
-use crate::Error;
 
 /// What a group is given for these tasks of a role: for a limit of its kind, or without one, so
 /// that it throttles nothing. In an error: why the tasks cannot be limited.
@@ -45,7 +44,7 @@ impl GroupKind {
     pub fn try_make(&self, task: &Task, limit: Option<&Limit>) -> Result<Group, Reason> {
         let root = FsRoot::host();
         let settings = (self.settings)(&root, &[task], limit)?;
-        cgroup::try_make(&root, &settings).map_err(|why| self.no_group(&why))
+        cgroup::try_make(&root, &settings).map_err(|why| self.no_group(why.text()))
     }
 
     fn no_group(&self, why: &str) -> Reason {
@@ -86,7 +85,7 @@ impl GroupKind {
         };
         let arms = plan.experiment.arms.iter().map(of_arm).collect::<Result<Vec<_>, Reason>>()?;
         let purpose = format!("{}s of experiment {}", self.word, plan.experiment.name);
-        let no_group = |why: String| self.no_group(&why);
+        let no_group = |why: Error| self.no_group(why.text());
         let mut changes = cgroup::begin(&root, &purpose).map_err(no_group)?;
         let mut groups = BTreeMap::new();
         for (role, tasks) in &tasks {
@@ -96,9 +95,8 @@ impl GroupKind {
             groups.insert(*role, Member { group, at_rest, inside: false });
         }
         let home = groups.values().find_map(|member| member.group.home()).map(Path::to_owned);
-        let home = home.ok_or_else(|| {
-            no_group("/proc/self/cgroup does not say where this program is".into())
-        })?;
+        let home = home
+            .ok_or_else(|| self.no_group("/proc/self/cgroup does not say where this program is"))?;
         Ok(Some(Grouped { word: self.word, changes, groups, arms, home }))
     }
 }
@@ -120,7 +118,7 @@ impl Kind for GroupKind {
     }
 
     fn begin(&self, plan: &Plan) -> Begun {
-        let groups = self.groups(plan).map_err(|why| Error::Usage(why.into()))?;
+        let groups = self.groups(plan).map_err(Error::usage)?;
         Ok(groups.map(|groups| Box::new(groups) as Box<dyn Isolation>))
     }
 
@@ -181,7 +179,7 @@ impl Member {
         word: &str,
     ) -> Result<(), Error> {
         let set = self.group.set(changes, limit);
-        set.map_err(|error| Error::Failed(format!("setting a {word} failed: {error}")))?;
+        set.map_err(Error::trying(format_args!("setting a {word} failed")))?;
         // Each time: what runs may have started others elsewhere meanwhile.
         move_all(changes, pids, home, self.group.path())?;
         self.inside = true;
@@ -199,7 +197,7 @@ impl Member {
             return Ok(());
         }
         let set = self.group.set(changes, &self.at_rest);
-        set.map_err(|error| Error::Failed(format!("removing a {word} failed: {error}")))?;
+        set.map_err(Error::trying(format_args!("removing a {word} failed")))?;
         move_all(changes, pids, self.group.path(), home)
     }
 }
@@ -214,7 +212,7 @@ fn move_all(
 ) -> Result<(), Error> {
     for _ in 0..2 {
         let moved = changes.move_processes(&pids(), from, to);
-        moved.map_err(|error| Error::Failed(error.to_string()))?;
+        moved.map_err(Error::failed_by)?;
     }
     Ok(())
 }
@@ -251,7 +249,7 @@ impl Isolation for Grouped {
 
     fn end(mut self: Box<Self>) -> Result<Vec<String>, Error> {
         let restored = self.changes.put_back().map_err(|error| {
-            Error::Failed(format!(
+            Error::failed(format!(
                 "the results are kept, but control groups could not be removed: {error}; \
                  'ringfence restore' tries again"
             ))

@@ -2,9 +2,8 @@
 
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, Limit, Reason};
+use ringfence_experiment::{Arm, Error, Limit, Reason};
 
-use crate::Error;
 use crate::setting::GroupSettings;
 
 /// The tasks that are isolated.

@@ -16,7 +16,6 @@ mod disk;
 mod disk_io;
 mod disk_weight;
 mod disk_write;
-mod error;
 mod frozen;
 mod groups;
 mod io_priority;
@@ -36,11 +35,10 @@ use std::time::Duration;
 
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, Reason};
+use ringfence_experiment::{Arm, Error, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_system::changes::{Options, PutBack, Whose};
 
-pub use error::Error;
 pub use kind::{Isolation, Kind, Tasks};
 pub use resctrl::Settings;
 
@@ -96,7 +94,7 @@ pub fn begin(plan: &Plan) -> Result<Vec<Box<dyn Isolation>>, Error> {
             continue;
         };
         if let Some(why) = missing(plan, arm, &case.active) {
-            return Err(Error::Usage(format!("arm '{}' cannot be run, because {why}", arm.name)));
+            return Err(Error::usage(format!("arm '{}' cannot be run, because {why}", arm.name)));
         }
         wanted.extend((0..KINDS.len()).filter(|kind| KINDS[*kind].wanted(arm)));
     }

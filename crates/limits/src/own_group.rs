@@ -8,7 +8,7 @@ use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::shell;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Share;
-use ringfence_experiment::{Arm, Limit, Reason};
+use ringfence_experiment::{Arm, Error, Limit, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_system::attach::Found;
 use ringfence_system::changes::Changes;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::kind::{Begun, Isolation, Kind, Tasks};
 use super::setting::{GroupSettings, Setting, Version};
 use super::{cgroup, quota};
-use crate::{Error, attachment};
+use crate::attachment;
 
 /// What running processes are given in their own control group for a limit, or why they cannot
 /// have it; none for limits of other kinds.
@@ -66,18 +66,18 @@ impl OwnGroup {
     ) -> Result<Vec<Left>, Error> {
         let settings = self
             .of_attached(attached, limits, quota)
-            .map_err(|why| Error::Usage(format!("it cannot be kept, because {why}")))?;
+            .map_err(|why| Error::usage(format!("it cannot be kept, because {why}")))?;
         if settings.is_empty() {
             return Ok(Vec::new());
         }
         let failed = |error: ringfence_system::changes::Error| {
-            Error::Failed(format!("keeping a limit failed: {error}"))
+            Error::failed(format!("keeping a limit failed: {error}"))
         };
         let purpose = format!("limits of {}, to be kept", attached.target());
-        let mut changes = cgroup::begin(&FsRoot::host(), &purpose).map_err(Error::Failed)?;
+        let mut changes = cgroup::begin(&FsRoot::host(), &purpose)?;
         let mut left = Vec::new();
         for setting in &settings {
-            let was = setting.now().map_err(Error::Failed)?;
+            let was = setting.now()?;
             setting.set(&mut changes).map_err(failed)?;
             left.push(Left {
                 file: setting.file.clone(),
@@ -108,7 +108,7 @@ impl Kind for OwnGroup {
             for active in &case.active {
                 let settings = self.settings(plan, &experiment.arms[number], active);
                 // Another case of the arm gives the same role the same.
-                for setting in settings.map_err(|why| Error::Usage(why.into()))? {
+                for setting in settings.map_err(Error::usage)? {
                     if !arms[number].contains(&setting) {
                         arms[number].push(setting);
                     }
@@ -119,7 +119,7 @@ impl Kind for OwnGroup {
             return Ok(None);
         }
         let purpose = format!("limits for running processes, of experiment '{}'", experiment.name);
-        let changes = cgroup::begin(&FsRoot::host(), &purpose).map_err(Error::Failed)?;
+        let changes = cgroup::begin(&FsRoot::host(), &purpose)?;
         Ok(Some(Box::new(Adopted { changes, arms, set: Vec::new() })))
     }
 }
@@ -211,9 +211,7 @@ impl Adopted {
     fn give_back(&mut self) -> Result<(), Error> {
         // A quota is restored before its period.
         while let Some(setting) = self.set.pop() {
-            setting
-                .set_back(&mut self.changes)
-                .map_err(|error| Error::Failed(error.to_string()))?;
+            setting.set_back(&mut self.changes).map_err(Error::failed_by)?;
         }
         Ok(())
     }
@@ -231,9 +229,7 @@ impl Isolation for Adopted {
         self.give_back()?;
         for setting in &self.arms[arm] {
             let set = setting.set(&mut self.changes);
-            set.map_err(|error| {
-                Error::Failed(format!("limiting running processes failed: {error}"))
-            })?;
+            set.map_err(Error::trying("limiting running processes failed"))?;
             self.set.push(setting.clone());
         }
         Ok(false)
@@ -246,7 +242,7 @@ impl Isolation for Adopted {
 
     fn end(mut self: Box<Self>) -> Result<Vec<String>, Error> {
         let restored = self.changes.put_back().map_err(|error| {
-            Error::Failed(format!(
+            Error::failed(format!(
                 "the results are kept, but limits of running processes could not be restored: \
                  {error}; 'ringfence restore' tries again"
             ))

@@ -79,8 +79,10 @@ impl Setting {
     ///
     /// # Errors
     /// What the kernel reports.
-    pub fn now(&self) -> Result<String, String> {
-        let text = FsRoot::host().read_trimmed(&self.file).map_err(|error| error.to_string())?;
+    pub fn now(&self) -> Result<String, ringfence_experiment::Error> {
+        let text = FsRoot::host()
+            .read_trimmed(&self.file)
+            .map_err(ringfence_experiment::Error::failed_by)?;
         Ok(self
             .entry
             .as_ref()

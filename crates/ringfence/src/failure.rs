@@ -1,12 +1,11 @@
 //! How a verb ends, and with which exit code.
 
+use std::error::Error as Cause;
 use std::fmt;
 use std::process::ExitCode;
 
 use ringfence_dataset::DatasetError;
-use ringfence_experiment::ExperimentError;
-use ringfence_experiment::ended::is_at_a_limit;
-use ringfence_studies::StudyError;
+use ringfence_experiment::{Error, ErrorKind};
 use ringfence_studies::prove::Verdict;
 
 /// How the program ends; the number is the exit code. This is the only table of them: help and
@@ -106,44 +105,69 @@ fn lines(exits: &[Exit]) -> String {
 /// Why a verb did not do what was asked.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was asked for cannot be done, or not here.
-    Usage(String),
+    /// It was not done, or not to its end.
+    Error(Error),
     /// A verdict other than met, which has been said.
     Verdict(Exit),
-    /// It failed, or was interrupted.
-    Failed(String),
-    /// It ended at a limit that protects the system, with what was measured until then.
-    Limit(String),
     /// A command that was run ended with this exit code, and has said why itself.
     Command(u8),
 }
 
 impl Failure {
-    /// An early end because of `why`, with the message `text`: at a limit, or a failure.
-    pub fn early(why: &str, text: String) -> Self {
-        if is_at_a_limit(why) { Self::Limit(text) } else { Self::Failed(text) }
+    /// What was asked for cannot be done, or not here.
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self::Error(Error::usage(text))
+    }
+
+    /// It failed, or was interrupted.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self::Error(Error::failed(text))
+    }
+
+    /// As [`Failure::usage`], by an error in its own words.
+    pub fn usage_by(error: impl Cause + Send + Sync + 'static) -> Self {
+        Self::Error(Error::usage_by(error))
+    }
+
+    /// As [`Failure::failed`], by an error in its own words.
+    pub fn failed_by(error: impl Cause + Send + Sync + 'static) -> Self {
+        Self::Error(Error::failed_by(error))
+    }
+
+    /// What is wrong with the request, if that is why; the rest is as it was.
+    pub fn map_usage(self, other_words: impl FnOnce(&str) -> Option<String>) -> Self {
+        match self {
+            Self::Error(error) if error.is_usage() => {
+                Self::Error(match other_words(error.text()) {
+                    Some(text) => error.with_text(text),
+                    None => error,
+                })
+            }
+            other => other,
+        }
     }
 
     /// The exit code.
     pub fn code(&self) -> ExitCode {
         let exit = match self {
             Failure::Command(code) => return ExitCode::from(*code),
-            Failure::Failed(_) => Exit::Failed,
-            Failure::Limit(_) => Exit::Undecided,
-            Failure::Usage(_) => Exit::Usage,
             Failure::Verdict(exit) => *exit,
+            Failure::Error(error) => match error.kind() {
+                ErrorKind::Usage => Exit::Usage,
+                ErrorKind::Limit => Exit::Undecided,
+                ErrorKind::Failed | ErrorKind::Interrupted | ErrorKind::OutOfTime => Exit::Failed,
+            },
         };
         ExitCode::from(exit as u8)
     }
 }
 
-impl From<Failure> for StudyError {
+impl From<Failure> for Error {
     /// Of what a study asks of this program. A verdict is none of that, and has been said.
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Usage(why) => Self::Usage(why),
-            Failure::Limit(why) => Self::Limit(why),
-            failure => Self::Failed(failure.to_string()),
+            Failure::Error(error) => error,
+            failure => Error::failed(failure.to_string()),
         }
     }
 }
@@ -151,59 +175,28 @@ impl From<Failure> for StudyError {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(text) | Failure::Failed(text) | Failure::Limit(text) => {
-                f.write_str(text)
-            }
+            Failure::Error(error) => error.fmt(f),
             Failure::Verdict(exit) => f.write_str(exit.meaning()),
             Failure::Command(code) => write!(f, "the command ended with exit code {code}"),
         }
     }
 }
 
-impl From<StudyError> for Failure {
-    fn from(error: StudyError) -> Self {
-        match error {
-            StudyError::Usage(text) => Failure::Usage(text),
-            StudyError::Failed(text) => Failure::early(&text.clone(), text),
-            StudyError::Limit(text) => Failure::Limit(text),
-            StudyError::Interrupted | StudyError::OutOfTime => Failure::Failed(error.to_string()),
-        }
-    }
-}
-
-impl From<ExperimentError> for Failure {
-    fn from(error: ExperimentError) -> Self {
-        Failure::Usage(error.0)
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
     }
 }
 
 impl From<DatasetError> for Failure {
     fn from(error: DatasetError) -> Self {
-        if error.is_usage() {
-            Failure::Usage(error.to_string())
-        } else {
-            Failure::Failed(error.to_string())
-        }
+        Self::Error(error.into())
     }
 }
 
 impl From<ringfence_resctrl::Error> for Failure {
     fn from(error: ringfence_resctrl::Error) -> Self {
-        if error.is_usage() {
-            Failure::Usage(error.to_string())
-        } else {
-            Failure::Failed(error.to_string())
-        }
-    }
-}
-
-impl From<ringfence_limits::running::Error> for Failure {
-    fn from(error: ringfence_limits::running::Error) -> Self {
-        if error.is_usage() {
-            Failure::Usage(error.to_string())
-        } else {
-            Failure::Failed(error.to_string())
-        }
+        Self::Error(error.into())
     }
 }
 
@@ -214,11 +207,10 @@ mod tests {
     #[test]
     fn a_limit_leaves_it_undecided() {
         let why = "baseline: a limit was reached: redis was paused too long";
-        for failure in [Failure::early(why, why.into()), StudyError::Failed(why.into()).into()] {
-            assert!(matches!(&failure, Failure::Limit(text) if text == why), "{failure:?}");
-            assert_eq!(format!("{:?}", failure.code()), format!("{:?}", ExitCode::from(4)));
-        }
-        assert!(matches!(Failure::early("interrupted", "x".into()), Failure::Failed(_)));
+        let failure = Failure::from(Error::early(why, why));
+        assert_eq!(failure.to_string(), why);
+        assert_eq!(format!("{:?}", failure.code()), format!("{:?}", ExitCode::from(4)));
+        assert_eq!(Error::early("interrupted", "x").kind(), ErrorKind::Failed);
     }
 
     #[test]

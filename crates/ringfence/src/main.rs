@@ -45,7 +45,7 @@ fn verb_of_the_command_line() -> ExitCode {
             shared::results::give_to_owner();
             done
         }
-        Err(slip) => Err(failure::Failure::Usage(slip)),
+        Err(slip) => Err(failure::Failure::usage(slip)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -60,19 +60,18 @@ pub fn print_if_read(text: &str) -> Result<bool, Failure> {
     match written.and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::Failed(format!("writing to standard output: {error}"))),
+        Err(error) => Err(Failure::failed(format!("writing to standard output: {error}"))),
     }
 }
 
 /// Prints a value as JSON.
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text =
-        serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
+    let text = serde_json::to_string_pretty(value).map_err(Failure::failed_by)?;
     print(&ringfence_machine::text::printable_json(&text))
 }
 
 /// A value as JSON in one line.
 pub fn json_line(value: &impl serde::Serialize) -> Result<String, Failure> {
-    let text = serde_json::to_string(value).map_err(|error| Failure::Failed(error.to_string()))?;
+    let text = serde_json::to_string(value).map_err(Failure::failed_by)?;
     Ok(ringfence_machine::text::printable_json(&text).into_owned() + "\n")
 }

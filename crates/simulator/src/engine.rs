@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use crate::hardware::machine::Replacement;
 use crate::hardware::{Ps, Setup};
-use ringfence_engine::{Engine, EngineError, Measured};
+use ringfence_engine::{Engine, Measured};
+use ringfence_experiment::Error;
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_machine::cpulist::CpuId;
@@ -199,12 +200,12 @@ fn apart(role: usize, instance: u32) -> u64 {
 }
 
 // Gives each running task its class of service.
-fn assign_classes(trial: &mut Trial, partitions: &Partitions) -> Result<(), EngineError> {
+fn assign_classes(trial: &mut Trial, partitions: &Partitions) -> Result<(), Error> {
     for seat in &trial.seats {
         let Some(holder) = seat.running else { continue };
         let class = partitions.class(seat.holders[holder].role, seat.cpu);
         let assigned = trial.run.assign(seat.thread, class);
-        assigned.map_err(|error| EngineError::Failed(error.to_string()))?;
+        assigned.map_err(Error::failed_by)?;
     }
     Ok(())
 }
@@ -233,17 +234,17 @@ impl Engine for SimulatedEngine<'_> {
         self.elapsed
     }
 
-    fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
+    fn begin_trial(&mut self, trial: u32) -> Result<(), Error> {
         if let Some(last) = self.trial.take() {
             self.before = self.before + last.run.now();
         }
-        let begun = self.begin(trial).map_err(|error| EngineError::Usage(error.to_string()))?;
+        let begun = self.begin(trial).map_err(Error::usage_by)?;
         self.trial = Some(begun);
         Ok(())
     }
 
     // By what the description says of the ways between caches, there and back.
-    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, Error> {
         self.elapsed += self.plan.experiment.measure.probe.0;
         let Some((&home, others)) = cpus.split_first() else { return Ok(None) };
         let place = |cpu: CpuId| self.host.as_ref().map_or(cpu, |host| host.place(cpu));
@@ -253,15 +254,15 @@ impl Engine for SimulatedEngine<'_> {
 
     // Masks hold at once, and evict nothing by themselves. Regions are locked anew: a window before
     // may have flushed them.
-    fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
+    fn arrange(&mut self, case: usize) -> Result<(), Error> {
         let Some(partitions) = &self.partitions else { return Ok(()) };
         let Some(trial) = &mut self.trial else {
-            return Err(EngineError::Failed("no trial has begun".into()));
+            return Err(Error::failed("no trial has begun"));
         };
         let name = &self.plan.cases[case].arm;
         let arm =
             self.plan.experiment.arms.iter().position(|arm| arm.name == *name).unwrap_or_default();
-        let failed = |error: crate::hardware::SetupError| EngineError::Failed(error.to_string());
+        let failed = |error: crate::hardware::SetupError| Error::failed(error.to_string());
         partitions.set(arm, &self.description, &mut trial.run).map_err(failed)?;
         if trial.regions.locked().next().is_some() {
             // Flushes that are under way end before.
@@ -277,7 +278,7 @@ impl Engine for SimulatedEngine<'_> {
         Ok(())
     }
 
-    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, Error> {
         self.count_window();
         let measure = &self.plan.experiment.measure;
         let (settle, window) = (measure.settle.0 / SHARE, measure.window.0 / SHARE);
@@ -287,7 +288,7 @@ impl Engine for SimulatedEngine<'_> {
         };
         let latencies = active.iter().any(counted);
         let Some(trial) = &mut self.trial else {
-            return Err(EngineError::Failed("no trial has begun".into()));
+            return Err(Error::failed("no trial has begun"));
         };
         if let Some(host) = &mut self.host
             && host.advance(self.elapsed)
@@ -348,7 +349,7 @@ impl Engine for SimulatedEngine<'_> {
         Ok(measured.collect())
     }
 
-    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+    fn end(self: Box<Self>) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ringfence_experiment::plan::{Active, NotRun, Plan};
 use ringfence_experiment::task::{Target, Task};
-use ringfence_experiment::{Arm, Experiment, ExperimentError, Reason};
+use ringfence_experiment::{Arm, Error, Experiment, Reason};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 
@@ -21,7 +21,7 @@ pub fn plan(
     experiment: &Experiment,
     description: &Description,
     machine: &Machine,
-) -> Result<Plan, ExperimentError> {
+) -> Result<Plan, Error> {
     plan_with(&Recordings::default(), experiment, description, machine)
 }
 
@@ -34,7 +34,7 @@ pub fn plan_with(
     experiment: &Experiment,
     description: &Description,
     machine: &Machine,
-) -> Result<Plan, ExperimentError> {
+) -> Result<Plan, Error> {
     let mut plan = Plan::new(experiment, &machine.topology, machine.features.as_ref())?;
     let reason = |case: usize| {
         let what = &plan.cases[case];

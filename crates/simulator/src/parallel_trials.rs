@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use ringfence_engine::{Engine, EngineError, Measured};
+use ringfence_engine::{Engine, Measured};
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::{self, Active, Plan};
 use ringfence_machine::cpulist::CpuId;
 
@@ -36,7 +37,7 @@ pub struct TrialsAtOnce<'a> {
 struct Simulated {
     windows: VecDeque<(Vec<Active>, Vec<Measured>)>,
     // What ended it before its time.
-    failed: Option<EngineError>,
+    failed: Option<Error>,
     length_ns: u64,
 }
 
@@ -103,7 +104,7 @@ fn simulated(
 ) -> Simulated {
     let mut engine = SimulatedEngine::new(plan, description, stop).playing(recordings);
     let mut windows = VecDeque::new();
-    let mut run = || -> Result<(), EngineError> {
+    let mut run = || -> Result<(), Error> {
         engine.begin_trial(trial)?;
         for step in plan::trial(plan, trial).rounds.concat() {
             for case in step.windows {
@@ -123,7 +124,7 @@ impl Engine for TrialsAtOnce<'_> {
         self.alone.elapsed()
     }
 
-    fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
+    fn begin_trial(&mut self, trial: u32) -> Result<(), Error> {
         self.before_ns += self.now.length_ns;
         if !self.ahead.contains_key(&trial) {
             self.simulate(trial);
@@ -135,30 +136,28 @@ impl Engine for TrialsAtOnce<'_> {
         }
     }
 
-    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, Error> {
         self.alone.probe(cpus)
     }
 
-    fn arrange(&mut self, _: usize) -> Result<(), EngineError> {
+    fn arrange(&mut self, _: usize) -> Result<(), Error> {
         // Before each window, where it was simulated.
         Ok(())
     }
 
-    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, Error> {
         self.alone.count_window();
         match self.now.windows.pop_front() {
             Some((planned, mut measured)) if planned == active => {
                 measured.iter_mut().for_each(|one| one.start_ns += self.before_ns);
                 Ok(measured)
             }
-            Some(_) => {
-                Err(EngineError::Failed("windows came in another order than the plan's".into()))
-            }
-            None => Err(self.now.failed.take().unwrap_or(EngineError::Interrupted)),
+            Some(_) => Err(Error::failed("windows came in another order than the plan's")),
+            None => Err(self.now.failed.take().unwrap_or(Error::interrupted())),
         }
     }
 
-    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+    fn end(self: Box<Self>) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
 }

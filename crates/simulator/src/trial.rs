@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::hardware::{Ps, Run, Thread};
-use ringfence_engine::EngineError;
+use ringfence_experiment::Error;
+
 use ringfence_experiment::plan::Active;
 use ringfence_machine::cpulist::CpuId;
 
@@ -151,11 +152,11 @@ impl Trial {
         running
     }
 
-    pub fn simulate(&mut self, span: Duration, stop: &AtomicBool) -> Result<(), EngineError> {
+    pub fn simulate(&mut self, span: Duration, stop: &AtomicBool) -> Result<(), Error> {
         let until = self.run.now() + ps(span);
         while self.run.now() < until {
             if stop.load(Ordering::Relaxed) {
-                return Err(EngineError::Interrupted);
+                return Err(Error::interrupted());
             }
             self.run.until(until.min(self.run.now() + ps(LOOK)));
         }
@@ -169,7 +170,7 @@ impl Trial {
         running: &Running,
         least: Duration,
         stop: &AtomicBool,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<bool, Error> {
         let begun = self.run.now();
         self.simulate(least, stop)?;
         let steady = |(now, before): (&f64, &f64)| (now - before).abs() <= STEADY * before;
@@ -229,7 +230,7 @@ impl Trial {
         running: &Running,
         span: Duration,
         stop: &AtomicBool,
-    ) -> Result<Vec<f64>, EngineError> {
+    ) -> Result<Vec<f64>, Error> {
         let before = self.points(running, false);
         self.simulate(span, stop)?;
         let now = self.points(running, false);
@@ -243,7 +244,7 @@ impl Trial {
         running: &Running,
         most: Duration,
         stop: &AtomicBool,
-    ) -> Result<Vec<f64>, EngineError> {
+    ) -> Result<Vec<f64>, Error> {
         let roles = || running.iter().map(|(seat, holder)| self.seats[*seat].holders[*holder].role);
         let alone = usize::from(roles().max() == roles().min());
         let (begun, before) = (self.run.now(), self.points(running, false));
@@ -288,7 +289,7 @@ impl Trial {
         place: usize,
         units: u64,
         stop: &AtomicBool,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), Error> {
         let begun = self.run.now();
         while self.points(running, false)[place].units < units
             && self.run.now() - begun < ps(REACH_LIMIT)

@@ -274,7 +274,7 @@ fn trials_at_once_are_those_one_after_the_other() {
     match runner::run(&plan, &mut engine, &stop, &mut Nobody) {
         Ok((samples, ended)) => assert!(samples.is_empty() && ended == Ended::Interrupted),
         Err(error) => {
-            assert!(matches!(error, ringfence_engine::EngineError::Interrupted), "{error}")
+            assert_eq!(error, ringfence_experiment::Error::interrupted())
         }
     }
 }

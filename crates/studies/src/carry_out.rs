@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use ringfence_dataset::Dataset;
 use ringfence_engine::write_budget;
+use ringfence_experiment::Error;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::warning::WARNING;
 use ringfence_machine::Machine;
 
-use crate::StudyError;
 use crate::digest::Digest;
 use crate::folder::{self, Folder, Kept};
 use crate::measure::{Measurement, continue_or_begin};
@@ -38,7 +38,7 @@ pub trait Study {
     ///
     /// # Errors
     /// Where that cannot be measured.
-    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError>;
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, Error>;
 
     /// What follows from the stages, as far as they were measured before it ended early, if it did.
     ///
@@ -48,7 +48,7 @@ pub trait Study {
         &mut self,
         stages: &[Stage],
         ended_early: Option<&str>,
-    ) -> Result<Self::Findings, StudyError>;
+    ) -> Result<Self::Findings, Error>;
 }
 
 /// An experiment that comes next.
@@ -71,7 +71,7 @@ impl Planned {
         dir: PathBuf,
         experiment: &Experiment,
         machine: &Machine,
-    ) -> Result<Self, StudyError> {
+    ) -> Result<Self, Error> {
         Ok(Self { name: name.into(), dir, plan: crate::plan(experiment, machine)? })
     }
 }
@@ -128,7 +128,7 @@ impl<'a> Here<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn measure(&mut self, name: &str, dir: &Path, plan: Plan) -> Result<Measurement, StudyError> {
+    fn measure(&mut self, name: &str, dir: &Path, plan: Plan) -> Result<Measurement, Error> {
         self.begin(name);
         let mut plan = plan;
         // What was begun is resumed as it was planned then, by an earlier version too.
@@ -174,10 +174,7 @@ impl<F> Done<F> {
 /// # Errors
 /// Where nothing could be measured; nothing that was not there is left behind then. What fails
 /// later, or is interrupted, ends it early: what was measured is worth keeping.
-pub fn carry_out<S: Study>(
-    study: &mut S,
-    here: &mut Here,
-) -> Result<Done<S::Findings>, StudyError> {
+pub fn carry_out<S: Study>(study: &mut S, here: &mut Here) -> Result<Done<S::Findings>, Error> {
     here.expected = study.stages();
     here.spent = folder::measured_for(here.dir);
     let mut folder = Folder::new(here.dir);
@@ -252,7 +249,7 @@ fn step<S: Study>(
     stages: &[Stage],
     here: &mut Here,
     folder: &mut Folder,
-) -> Result<Step, StudyError> {
+) -> Result<Step, Error> {
     // Before anything is measured, so that a killed run can be resumed.
     folder.keep(study.kept())?;
     let Some(planned) = study.next(stages, here)? else { return Ok(Step::Settled) };
@@ -285,13 +282,13 @@ mod tests {
     struct Script {
         dir: PathBuf,
         stages: Vec<&'static str>,
-        end: Result<(), StudyError>,
+        end: Result<(), Error>,
         concluded: Cell<usize>,
         note: &'static str,
     }
 
     impl Script {
-        fn new(dir: &Path, stages: &[&'static str], end: Result<(), StudyError>) -> Self {
+        fn new(dir: &Path, stages: &[&'static str], end: Result<(), Error>) -> Self {
             Self {
                 dir: dir.into(),
                 stages: stages.to_vec(),
@@ -322,11 +319,7 @@ mod tests {
             Some(Kept::new("note.json", &self.note))
         }
 
-        fn next(
-            &mut self,
-            stages: &[Stage],
-            here: &mut Here,
-        ) -> Result<Option<Planned>, StudyError> {
+        fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, Error> {
             match self.stages.get(stages.len()) {
                 Some(name) => {
                     self.note = name;
@@ -337,11 +330,7 @@ mod tests {
             }
         }
 
-        fn conclude(
-            &mut self,
-            stages: &[Stage],
-            _: Option<&str>,
-        ) -> Result<Vec<String>, StudyError> {
+        fn conclude(&mut self, stages: &[Stage], _: Option<&str>) -> Result<Vec<String>, Error> {
             self.concluded.set(self.concluded.get() + 1);
             Ok(stages.iter().map(|stage| stage.plan.experiment.name.clone()).collect())
         }
@@ -394,7 +383,7 @@ mod tests {
         script: &mut Script,
         stop: bool,
         told: &mut Told,
-    ) -> Result<Done<Vec<String>>, StudyError> {
+    ) -> Result<Done<Vec<String>>, Error> {
         let (machine, dir, stop) = (machine(), script.dir.clone(), AtomicBool::new(stop));
         carry_out(script, &mut Here::new(&machine, &dir, &stop, told))
     }
@@ -439,9 +428,9 @@ mod tests {
     fn what_cannot_be_begun_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let inner = dir.path().join("a/b");
-        let mut script = Script::new(&inner, &[], Err(StudyError::Failed("no".into())));
+        let mut script = Script::new(&inner, &[], Err(Error::failed("no")));
         let error = carried_out(&mut script, false, &mut Told::default()).unwrap_err();
-        assert_eq!((error, script.concluded.get()), (StudyError::Failed("no".into()), 0));
+        assert_eq!((error, script.concluded.get()), (Error::failed("no"), 0));
         assert!(!dir.path().join("a").exists());
 
         // What another process has put there stays.
@@ -457,9 +446,9 @@ mod tests {
     fn where_nothing_came_of_a_run_what_was_there_stays_and_the_error_is_told() {
         let dir = tempfile::tempdir().unwrap();
         measured(dir.path(), "one", &machine(), &Ended::Complete);
-        let mut script = Script::new(dir.path(), &["one"], Err(StudyError::Usage("no".into())));
+        let mut script = Script::new(dir.path(), &["one"], Err(Error::usage("no")));
         let error = carried_out(&mut script, false, &mut Told::default()).unwrap_err();
-        assert_eq!(error, StudyError::Usage("no".into()));
+        assert_eq!(error, Error::usage("no"));
         assert!(
             dir.path().join("one/manifest.json").exists() && dir.path().join("note.json").exists()
         );
@@ -468,7 +457,8 @@ mod tests {
         std::fs::rename(dir.path().join("two"), dir.path().join("three")).unwrap();
         let mut script = Script::new(dir.path(), &["one", "three"], Ok(()));
         let error = carried_out(&mut script, false, &mut Told::default()).unwrap_err();
-        let StudyError::Usage(why) = &error else { panic!("{error:?}") };
+        assert!(error.is_usage(), "{error:?}");
+        let why = error.text();
         assert!(why.starts_with("three: ") && why.contains("another experiment"), "{why}");
     }
 

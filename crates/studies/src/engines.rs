@@ -4,8 +4,9 @@
 use std::sync::atomic::AtomicBool;
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
+use ringfence_engine::Engine;
 use ringfence_engine::host::HostEngine;
-use ringfence_engine::{Engine, EngineError};
+use ringfence_experiment::Error;
 use ringfence_experiment::Measure;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::scale::Scale;
@@ -28,10 +29,10 @@ pub fn choose<'a>(
     plan: &'a Plan,
     machine: &Machine,
     stop: &'a AtomicBool,
-) -> Result<Box<dyn Engine + 'a>, EngineError> {
-    Ok(match described(machine).map_err(EngineError::Usage)? {
+) -> Result<Box<dyn Engine + 'a>, Error> {
+    Ok(match described(machine)? {
         Some(description) => {
-            let recordings = recordings::read(&plan.experiment).map_err(EngineError::Usage)?;
+            let recordings = recordings::read(&plan.experiment)?;
             Box::new(SimulatedEngine::new(plan, &description, stop).playing(&recordings))
         }
         None => Box::new(HostEngine::new(plan, &machine.topology, stop)?),
@@ -47,14 +48,14 @@ pub fn choose_for_all<'a>(
     plan: &'a Plan,
     machine: &Machine,
     stop: &'a AtomicBool,
-) -> Result<Box<dyn Engine + 'a>, EngineError> {
-    let description = described(machine).map_err(EngineError::Usage)?;
+) -> Result<Box<dyn Engine + 'a>, Error> {
+    let description = described(machine)?;
     // Noise continues from trial to trial.
     let Some(description) = description.filter(|description| description.noise.is_none()) else {
         return choose(plan, machine, stop);
     };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let recordings = recordings::read(&plan.experiment).map_err(EngineError::Usage)?;
+    let recordings = recordings::read(&plan.experiment)?;
     Ok(Box::new(TrialsAtOnce::new(plan, &description, stop, threads).playing(&recordings)))
 }
 
@@ -79,8 +80,10 @@ pub fn few_trials(measure: &mut Measure, machine: &Machine) {
 }
 
 // What a simulated machine is simulated by.
-pub(crate) fn described(machine: &Machine) -> Result<Option<Description>, String> {
+pub(crate) fn described(machine: &Machine) -> Result<Option<Description>, Error> {
     let Some(simulated) = &machine.simulated else { return Ok(None) };
     let description = Description::parse(&simulated.file);
-    description.map(Some).map_err(|error| format!("the description of {}: {error}", simulated.name))
+    description.map(Some).map_err(|error| {
+        Error::usage_by(error).within(&format!("the description of {}", simulated.name))
+    })
 }

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringfence_dataset::{Dataset, DatasetError};
+use ringfence_experiment::Error;
 use ringfence_system::whole;
-
-use crate::StudyError;
 
 /// A file next to the datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +26,7 @@ impl Kept {
     }
 
     /// Writes it into a folder and replaces an existing one.
-    pub fn write(&self, dir: &Path) -> Result<(), StudyError> {
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
         let path = dir.join(self.file);
         fs::create_dir_all(dir)
             .and_then(|()| {
@@ -35,7 +34,7 @@ impl Kept {
             })
             .map_err(|error| {
                 let place = path.display();
-                StudyError::Failed(format!(
+                Error::failed(format!(
                     "writing {place}: {error}; free some space or choose another folder"
                 ))
             })
@@ -81,7 +80,7 @@ impl<'a> Folder<'a> {
     }
 
     /// Writes the record and replaces the existing one, unless it is the same.
-    pub fn keep(&mut self, kept: Option<Kept>) -> Result<(), StudyError> {
+    pub fn keep(&mut self, kept: Option<Kept>) -> Result<(), Error> {
         let Some(kept) = kept.filter(|kept| self.last.as_ref() != Some(kept)) else {
             return Ok(());
         };

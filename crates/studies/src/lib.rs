@@ -11,7 +11,6 @@ pub mod compare;
 pub mod describe;
 pub mod digest;
 pub mod engines;
-mod error;
 pub mod findings;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
@@ -33,7 +32,7 @@ pub mod whatif;
 
 pub use carry_out::{Done, Here, Planned, Study, carry_out};
 pub use engines::few_trials;
-pub use error::StudyError;
+
 pub use folder::{Kept, cut_short, datasets};
 pub use plan::{plan, refuse_nothing, refuse_parts};
 pub use probes::Prober;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use ringfence_experiment::Error;
 use ringfence_experiment::task::Flush;
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
@@ -28,7 +29,7 @@ impl<'a> Prober<'a> {
     ///
     /// # Errors
     /// Where it is a described one, and its description is wrong.
-    pub fn new(machine: &'a Machine) -> Result<Self, String> {
+    pub fn new(machine: &'a Machine) -> Result<Self, Error> {
         Ok(Self { machine, described: described(machine)? })
     }
 

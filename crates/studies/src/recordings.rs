@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ringfence_experiment::Error;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::task::{self, Task};
 use ringfence_simulator::{Bytes, Did, Recorded, Recordings};
@@ -12,7 +13,7 @@ use ringfence_trace::recording::Reader;
 ///
 /// # Errors
 /// One sentence about the first that cannot be played.
-pub fn read(experiment: &Experiment) -> Result<Recordings, String> {
+pub fn read(experiment: &Experiment) -> Result<Recordings, Error> {
     let mut recordings = Recordings::default();
     for role in &experiment.roles {
         // What makes no sense is refused where it is planned.
@@ -26,18 +27,18 @@ pub fn read(experiment: &Experiment) -> Result<Recordings, String> {
     Ok(recordings)
 }
 
-fn one(folder: &Path) -> Result<Recorded, String> {
-    let refused =
-        |why: &str| format!("the recording {} cannot be replayed: {why}", folder.display());
+fn one(folder: &Path) -> Result<Recorded, Error> {
+    let this = format!("the recording {} cannot be replayed", folder.display());
+    let refused = |why: &str| Error::usage(why).within(&this);
     if !Reader::is_one(folder) {
         return Err(refused(
             "there is no trace.json in it; name a folder that 'ringfence trace' wrote",
         ));
     }
-    let reader = Reader::open(folder).map_err(|error| refused(&error.to_string()))?;
+    let reader = Reader::open(folder).map_err(|error| Error::usage_by(error).within(&this))?;
     let (mut recorded, mut seen) = (Recorded::default(), Seen::default());
     for event in reader.events() {
-        let event = event.map_err(|error| refused(&error.to_string()))?;
+        let event = event.map_err(|error| Error::usage_by(error).within(&this))?;
         seen.see(&event.action);
         push(&mut recorded, &event).map_err(|why| refused(&why))?;
     }

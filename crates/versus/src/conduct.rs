@@ -6,12 +6,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
 
 use ringfence_dataset::Date;
+use ringfence_experiment::{Error, ErrorKind};
 
 use crate::files::{begin_journal, check_writable, forget, keep};
 use crate::findings::{About, Findings, findings, groups};
 use crate::host::{Host, Note, Watch};
 use crate::question::Question;
-use crate::session::{self, Trouble};
+use crate::session;
 use crate::shell::{Shell, needs_one};
 
 /// An answer.
@@ -19,7 +20,7 @@ pub struct Done {
     /// The findings.
     pub findings: Findings,
     /// Why it ended early.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<Error>,
 }
 
 /// Measures, and stores the result in a folder.
@@ -31,7 +32,7 @@ pub fn conduct(
     dir: &Path,
     stop: &Arc<AtomicBool>,
     watch: &mut dyn Watch,
-) -> Result<Done, Trouble> {
+) -> Result<Done, Error> {
     check_writable(question, dir)?;
     let new = !dir.exists();
     let shell = question.shell != Shell::None;
@@ -62,17 +63,15 @@ pub fn conduct(
     // A command that fails at its first run leaves nothing to compare.
     let has_run = |case| measured.runs.iter().any(|run| run.slot.case() == Some(case));
     let nothing = match &measured.trouble {
-        Some(Trouble::Failed(_)) => !(0..question.cases.len()).all(has_run),
+        Some(trouble) if trouble.kind() == ErrorKind::Failed => {
+            !(0..question.cases.len()).all(has_run)
+        }
         _ => measured.runs.is_empty(),
     };
     match &measured.trouble {
-        Some(trouble) if nothing => {
+        Some(trouble) if nothing || trouble.is_usage() => {
             forget(dir, new);
             return Err(trouble.clone());
-        }
-        Some(Trouble::Usage(why)) => {
-            forget(dir, new);
-            return Err(Trouble::Usage(why.clone()));
         }
         _ => {}
     }

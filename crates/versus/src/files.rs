@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use ringfence_dataset::{DatasetError, Recorder, text_file};
+use ringfence_experiment::Error;
 use ringfence_system::whole;
 
 use crate::export;
@@ -13,18 +14,18 @@ use crate::host::Watch;
 use crate::journal::{self, JOURNAL, Journal};
 use crate::question::{Export, Question};
 use crate::run::Run;
-use crate::session::{Measured, Trouble};
+use crate::session::Measured;
 use crate::table;
 
 // Before anything is measured.
-pub(crate) fn check_writable(question: &Question, dir: &Path) -> Result<(), Trouble> {
+pub(crate) fn check_writable(question: &Question, dir: &Path) -> Result<(), Error> {
     if dir.is_file() {
-        return Err(Trouble::Usage(format!(
+        return Err(Error::usage(format!(
             "{} is a file: --out takes a folder that is empty or does not exist yet",
             dir.display()
         )));
     }
-    Recorder::check(dir).map_err(trouble)?;
+    Recorder::check(dir)?;
     for (path, _) in question.exports.iter().filter(|(path, _)| !is_standard_output(path)) {
         let refused = match path.metadata() {
             Ok(there) if there.is_dir() => Some("it is a folder".into()),
@@ -35,7 +36,7 @@ pub(crate) fn check_writable(question: &Question, dir: &Path) -> Result<(), Trou
             Err(_) => tempfile_in(whole::folder_of(path)).err().map(|error| error.to_string()),
         };
         if let Some(why) = refused {
-            return Err(Trouble::Usage(format!(
+            return Err(Error::usage(format!(
                 "{} cannot be written: {why}; name a file in a folder that can be written to",
                 path.display()
             )));
@@ -49,13 +50,6 @@ fn tempfile_in(folder: &Path) -> std::io::Result<()> {
     let path = folder.join(format!(".ringfence-{}.tmp", std::process::id()));
     fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
     fs::remove_file(path)
-}
-
-fn trouble(error: DatasetError) -> Trouble {
-    match error.is_usage() {
-        true => Trouble::Usage(error.to_string()),
-        false => Trouble::Failed(error.to_string()),
-    }
 }
 
 /// The files of an answer.
@@ -76,15 +70,15 @@ impl Files {
     ///
     /// # Errors
     /// One sentence where it cannot be read.
-    pub fn read(dir: &Path) -> Result<Findings, String> {
+    pub fn read(dir: &Path) -> Result<Findings, Error> {
         let path = dir.join(Self::FINDINGS);
         if !path.exists() {
             return journal::read(dir).map(|(findings, _)| findings);
         }
         let text = text_file::read(&path, text_file::LONGEST)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+            .map_err(|error| Error::usage_by(error).within(&path.display().to_string()))?;
         let mut findings: Findings = serde_json::from_str(&text)
-            .map_err(|error| format!("{}: {error}: restore the original", path.display()))?;
+            .map_err(|error| table::damaged(&path, &error.to_string()).because(error))?;
         // Without the runs, all but the outliers is known.
         if let Ok(runs) = Self::runs(dir, &findings) {
             findings.count_outliers(&runs);
@@ -96,7 +90,7 @@ impl Files {
     ///
     /// # Errors
     /// One sentence where they cannot be read.
-    pub fn runs(dir: &Path, findings: &Findings) -> Result<Vec<Run>, String> {
+    pub fn runs(dir: &Path, findings: &Findings) -> Result<Vec<Run>, Error> {
         if !dir.join(Self::FINDINGS).exists() && dir.join(JOURNAL).is_file() {
             return journal::read(dir).map(|(_, runs)| runs);
         }
@@ -109,10 +103,10 @@ pub(crate) fn begin_journal(
     question: &Question,
     dir: &Path,
     about: &About,
-) -> Result<Journal, Trouble> {
-    fs::create_dir_all(dir).map_err(DatasetError::io("make", dir)).map_err(trouble)?;
+) -> Result<Journal, Error> {
+    fs::create_dir_all(dir).map_err(DatasetError::io("make", dir))?;
     let begun = Journal::begin(dir, about, &question.cases, &question.settings);
-    begun.map_err(DatasetError::io("write", &dir.join(JOURNAL))).map_err(trouble)
+    Ok(begun.map_err(DatasetError::io("write", &dir.join(JOURNAL)))?)
 }
 
 /// Takes away what [`begin_journal`] made.
@@ -129,13 +123,12 @@ pub(crate) fn keep(
     findings: &Findings,
     measured: &Measured,
     watch: &dyn Watch,
-) -> Result<(), Trouble> {
+) -> Result<(), Error> {
     let made = fs::create_dir_all(dir).map_err(DatasetError::io("make", dir));
     let kept = made.and_then(|()| {
         table::write(&dir.join(Files::RUNS), findings, &question.cases, &measured.runs)
     });
-    let text = serde_json::to_string_pretty(findings)
-        .map_err(|error| Trouble::Failed(error.to_string()))?;
+    let text = serde_json::to_string_pretty(findings).map_err(Error::failed_by)?;
     let path = dir.join(Files::FINDINGS);
     let kept = kept.and_then(|()| {
         whole::write(&path, (text + "\n").as_bytes())
@@ -146,7 +139,7 @@ pub(crate) fn keep(
         let _ = fs::remove_file(dir.join(JOURNAL));
     }
     // The others may go elsewhere.
-    let mut failed = kept.map_err(trouble).err();
+    let mut failed = kept.map_err(Error::from).err();
     for (path, export) in &question.exports {
         let text = match export {
             Export::Json => export::json(findings, &measured.runs),
@@ -162,7 +155,7 @@ pub(crate) fn keep(
         let written = whole::write_named(path, text.as_bytes());
         failed = failed.or(written
             .err()
-            .map(|error| trouble(DatasetError::io("write", path)(error.into_source()))));
+            .map(|error| DatasetError::io("write", path)(error.into_source()).into()));
     }
     failed.map_or(Ok(()), Err)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable, Verdict as Said};
+use ringfence_experiment::Error;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Setting};
@@ -10,7 +11,7 @@ use crate::estimate::{self, described};
 use crate::order::Slot;
 use crate::power::{self, Power};
 use crate::run::{Quantity, Run, kept};
-use crate::session::{Announced, Measured, Settings, Trouble, Warmed, comparisons};
+use crate::session::{Announced, Measured, Settings, Warmed, comparisons};
 
 /// A figure with its interval, or why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -242,11 +243,7 @@ pub fn findings(
         announced: measured.announced,
         reached: worst.map(|worst| power::of(worst.spread, worst.trials, worst.level, worst.slack)),
         not_counted: about.not_counted,
-        ended_early: measured.trouble.as_ref().map(|trouble| match trouble {
-            Trouble::Interrupted => "interrupted".into(),
-            Trouble::Usage(why) | Trouble::Failed(why) => why.clone(),
-            Trouble::OutOfTime => "the time ran out before a run ended".into(),
-        }),
+        ended_early: measured.trouble.as_ref().map(Error::to_string),
         rounds: runs.iter().map(|run| run.round).max().unwrap_or(0),
         seconds: measured.seconds,
     }

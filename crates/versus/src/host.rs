@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use ringfence_experiment::Error;
 use ringfence_machine::text::{printable, printable_lines};
 
 use crate::case::Case;
@@ -17,7 +18,7 @@ use crate::order::Slot;
 use crate::question::Question;
 use crate::run::{Run, Took};
 use crate::same_output;
-use crate::session::{Announced, Bench, Said, Settings, Trouble, Warmed};
+use crate::session::{Announced, Bench, Said, Settings, Warmed};
 use crate::shell::{self, Shell};
 
 /// What is worth a line while commands run.
@@ -69,12 +70,12 @@ impl<'a> Host<'a> {
 }
 
 impl Host<'_> {
-    pub fn set_up(&self) -> Result<(), Trouble> {
+    pub fn set_up(&self) -> Result<(), Error> {
         self.once("setup", |case| case.around.setup.as_ref())
     }
 
     // Also after an interruption, which is over then: what was set up is to be taken away.
-    pub fn clean_up(&self) -> Result<(), Trouble> {
+    pub fn clean_up(&self) -> Result<(), Error> {
         let calm = Arc::new(AtomicBool::new(false));
         let mut done: Vec<(&String, &Option<String>)> = Vec::new();
         let mut result = Ok(());
@@ -98,7 +99,7 @@ impl Host<'_> {
     }
 
     // The same command line in the same folder is not run twice.
-    fn once(&self, what: &str, get: impl Fn(&Case) -> Option<&String>) -> Result<(), Trouble> {
+    fn once(&self, what: &str, get: impl Fn(&Case) -> Option<&String>) -> Result<(), Error> {
         let mut done: Vec<(&String, &Option<String>)> = Vec::new();
         for case in &self.question.cases {
             let Some(command) =
@@ -119,7 +120,7 @@ impl Host<'_> {
         case: &Case,
         number: Option<u32>,
         stop: &Arc<AtomicBool>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Error> {
         let shell = match &self.question.shell {
             Shell::None => shell::default(),
             shell => shell.clone(),
@@ -130,7 +131,7 @@ impl Host<'_> {
             _ => Output::Null,
         };
         let run = What {
-            words: shell.words(command).map_err(Trouble::Usage)?,
+            words: shell.words(command).map_err(Error::usage)?,
             input: None,
             dir: case.around.dir.as_deref(),
             output: &output,
@@ -149,11 +150,11 @@ impl Host<'_> {
 
     // Each command once more, before anything is timed. Two runs of the first tell whether it
     // always prints the same.
-    pub fn same_output(&self) -> Result<(), Trouble> {
+    pub fn same_output(&self) -> Result<(), Error> {
         if !self.question.same_output {
             return Ok(());
         }
-        let io = |error: std::io::Error| Trouble::Failed(format!("comparing outputs: {error}"));
+        let io = |error: std::io::Error| Error::failed(format!("comparing outputs: {error}"));
         let folder = Scratch::new().map_err(io)?;
         for group in groups(&self.question.cases) {
             let first = folder.0.join("first");
@@ -175,13 +176,13 @@ impl Host<'_> {
                     ),
                     None => format!("{a} and {b} print different output: {}", found.told(a, b)),
                 };
-                return Err(Trouble::Failed(text));
+                return Err(Error::failed(text));
             }
         }
         Ok(())
     }
 
-    fn printed(&self, case: usize, file: &Path) -> Result<(), Trouble> {
+    fn printed(&self, case: usize, file: &Path) -> Result<(), Error> {
         self.case(case, None, 0, &Output::File(file.into())).map(drop)
     }
 
@@ -191,7 +192,7 @@ impl Host<'_> {
         iteration_of: Option<u32>,
         offset: usize,
         output: &Output,
-    ) -> Result<(u64, Ran), Trouble> {
+    ) -> Result<(u64, Ran), Error> {
         let case = &self.question.cases[number];
         if let Some(prepare) = &case.around.prepare {
             self.around("prepare", prepare, case, iteration_of, self.stop)?;
@@ -217,7 +218,7 @@ impl Host<'_> {
         }
     }
 
-    fn refused(&self, case: &Case, ran: &Ran) -> Trouble {
+    fn refused(&self, case: &Case, ran: &Ran) -> Error {
         let shown = format!("{}, '{}'", case.role, printable(&case.command));
         let by_shell = self.question.shell != Shell::None;
         // Braces may be the command's own, such as awk's, so they are only named if it fails.
@@ -230,7 +231,7 @@ impl Host<'_> {
             // sh(1): not found, and found but not executable.
             Some(127) if by_shell && ran.said.contains("not found") => {
                 let said = tail(&ran.said);
-                Trouble::Usage(format!("{shown}: {said}; correct the name or the path{unfilled}"))
+                Error::usage(format!("{shown}: {said}; correct the name or the path{unfilled}"))
             }
             _ => failed(&shown, ran, &format!("; to allow that: --ignore-failure{unfilled}")),
         }
@@ -243,11 +244,11 @@ impl Host<'_> {
         number: Option<u32>,
         offset: usize,
         output: &Output,
-    ) -> Result<Ran, Trouble> {
+    ) -> Result<Ran, Error> {
         let mut environment = self.iteration(number);
         environment.push(("RINGFENCE_ENVIRONMENT_OFFSET".into(), "x".repeat(offset)));
         let run = What {
-            words: self.question.shell.words(command).map_err(Trouble::Usage)?,
+            words: self.question.shell.words(command).map_err(Error::usage)?,
             input: self.question.input.as_deref(),
             dir,
             output,
@@ -258,7 +259,7 @@ impl Host<'_> {
 }
 
 impl Bench for Host<'_> {
-    fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble> {
+    fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Error> {
         let (began, ran) = match slot {
             Slot::Case(case) => {
                 self.case(case, Some(number), offset, &self.question.outputs[case])?
@@ -325,7 +326,7 @@ fn unix_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn failed(what: &str, ran: &Ran, remedy: &str) -> Trouble {
+fn failed(what: &str, ran: &Ran, remedy: &str) -> Error {
     let how = match (ran.took.code, ran.took.signal) {
         (Some(code), _) => format!("ended with exit code {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
@@ -333,7 +334,7 @@ fn failed(what: &str, ran: &Ran, remedy: &str) -> Trouble {
     };
     let said = tail(&ran.said);
     let said = if said.is_empty() { String::new() } else { format!("; its last output:\n{said}") };
-    Trouble::Failed(format!("{what} {how}{remedy}{said}"))
+    Error::failed(format!("{what} {how}{remedy}{said}"))
 }
 
 // The last lines.

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::findings::{About, Findings, findings, groups};
 use crate::run::Run;
-use crate::session::{Announced, Measured, Settings, Trouble, Warmed, comparisons};
+use crate::session::{Announced, Measured, Settings, Warmed, comparisons};
+use ringfence_experiment::Error;
 
 /// The file's name.
 pub const JOURNAL: &str = "runs.journal";
@@ -70,13 +71,13 @@ impl Journal {
 ///
 /// # Errors
 /// One sentence where it is no journal of this version.
-pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
+pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), Error> {
     let path = dir.join(JOURNAL);
-    let failed = |why: String| format!("{}: {why}", path.display());
+    let failed = |why: String| Error::usage(why).within(&path.display().to_string());
     // Opening a pipe that no process writes to would block forever.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(&path);
-    let file = file.map_err(|error| failed(error.to_string()))?;
+    let file = file.map_err(|error| failed(error.to_string()).because(error))?;
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Err(failed("this is not an ordinary file".into()));
     }
@@ -118,7 +119,7 @@ pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
     }
     // Behind a line that was cut in two there is none, and after a crash zeros.
     let more = !makes_sense || lines.any(|line| line.iter().any(|byte| *byte != 0));
-    measured.trouble = Some(Trouble::Failed(match more {
+    measured.trouble = Some(Error::failed(match more {
         false => "it was killed, could not be saved, or still runs".into(),
         true => format!(
             "line {} of {JOURNAL} is damaged; it and the lines after it are ignored",
@@ -198,7 +199,7 @@ mod tests {
         for length in (0..whole.len()).step_by(37) {
             fs::write(&path, &whole[..length]).unwrap();
             if let Err(error) = read(dir.path()) {
-                assert!(error.contains(JOURNAL) && !error.contains('\n'), "{error}");
+                assert!(error.text().contains(JOURNAL) && !error.text().contains('\n'), "{error}");
             }
         }
     }

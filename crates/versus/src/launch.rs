@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::{Error, ErrorKind};
 use ringfence_machine::root::FsRoot;
 use rustix::process::{Pid, Signal};
 
 use crate::launcher::{LAUNCHER, Order, Reply};
 use crate::run::Took;
-use crate::session::Trouble;
+use crate::session::{interrupted, out_of_time};
 
 // How often it is looked whether something has come about that is due.
 const LOOK: Duration = Duration::from_millis(5);
@@ -86,7 +87,7 @@ pub struct Ran {
 ///
 /// # Errors
 /// Where it cannot be started, or the run is interrupted.
-pub fn timed(what: &What, stop: &Arc<AtomicBool>, until: Option<Instant>) -> Result<Ran, Trouble> {
+pub fn timed(what: &What, stop: &Arc<AtomicBool>, until: Option<Instant>) -> Result<Ran, Error> {
     launch(what, None, true, stop, until)
 }
 
@@ -94,7 +95,7 @@ pub fn timed(what: &What, stop: &Arc<AtomicBool>, until: Option<Instant>) -> Res
 ///
 /// # Errors
 /// As [`timed`].
-pub fn around(what: &What, stop: &Arc<AtomicBool>) -> Result<Ran, Trouble> {
+pub fn around(what: &What, stop: &Arc<AtomicBool>) -> Result<Ran, Error> {
     // A file, not a pipe: a process that keeps running may write there when no process reads any
     // more.
     let said = memory_file().map_err(|error| failed("creating a file in memory", &error))?;
@@ -118,8 +119,8 @@ fn memory_file() -> io::Result<File> {
     Ok(File::from(made))
 }
 
-fn failed(tried: &str, error: &io::Error) -> Trouble {
-    Trouble::Failed(format!("{tried}: {error}"))
+fn failed(tried: &str, error: &io::Error) -> Error {
+    Error::failed(format!("{tried}: {error}"))
 }
 
 fn launch(
@@ -128,7 +129,7 @@ fn launch(
     count: bool,
     stop: &Arc<AtomicBool>,
     until: Option<Instant>,
-) -> Result<Ran, Trouble> {
+) -> Result<Ran, Error> {
     let io = |tried: &'static str| move |error: io::Error| failed(tried, &error);
     let inherit = *what.output == Output::Inherit;
     let (mut ours, theirs) = UnixStream::pair().map_err(io("creating a pair of sockets"))?;
@@ -140,7 +141,7 @@ fn launch(
         Output::Inherit => Stdio::inherit(),
         Output::File(path) => File::create(path)
             .map_err(|error| {
-                Trouble::Usage(format!(
+                Error::usage(format!(
                     "--output: {} cannot be written: {error}; name a file in a folder that can be \
                      written to",
                     path.display()
@@ -165,13 +166,13 @@ fn launch(
     let mut running = Running(launcher.spawn().map_err(io("starting the launcher process"))?, true);
     // Its end of the socket, which would keep this one open.
     drop(launcher);
-    let text = serde_json::to_vec(&order).map_err(|error| Trouble::Failed(error.to_string()))?;
+    let text = serde_json::to_vec(&order).map_err(Error::failed_by)?;
     let sent =
         ours.write_all(&(text.len() as u64).to_le_bytes()).and_then(|()| ours.write_all(&text));
     sent.map_err(io("sending the command to the launcher process"))
         .map_err(|trouble| unless_stopped(trouble, stop))?;
     let reply = match listen(&mut ours, stop, until) {
-        Err(end @ (Trouble::Interrupted | Trouble::OutOfTime)) => {
+        Err(end) if matches!(end.kind(), ErrorKind::Interrupted | ErrorKind::OutOfTime) => {
             running.end();
             return Err(end);
         }
@@ -182,7 +183,7 @@ fn launch(
         Ok(Reply::Ran { took, said, not_counted }) => Ok(Ran { took, said, not_counted }),
         Ok(Reply::Failed { tried, why, usage }) => {
             let text = format!("{tried}: {why}");
-            Err(if usage { Trouble::Usage(text) } else { Trouble::Failed(text) })
+            Err(if usage { Error::usage(text) } else { Error::failed(text) })
         }
         Err(_) => {
             let words = what.words.join(" ");
@@ -190,13 +191,13 @@ fn launch(
                 "the launcher process of '{words}' ended without a result; if it was killed, run \
                  this again"
             );
-            Err(unless_stopped(Trouble::Failed(text), stop))
+            Err(unless_stopped(Error::failed(text), stop))
         }
     }
 }
 
 // A signal to all processes of this program at once may have reached another one first.
-fn unless_stopped(trouble: Trouble, stop: &Arc<AtomicBool>) -> Trouble {
+fn unless_stopped(trouble: Error, stop: &Arc<AtomicBool>) -> Error {
     let until = Instant::now() + GLANCE;
     while !stop.load(Ordering::Relaxed) {
         if Instant::now() > until {
@@ -204,7 +205,7 @@ fn unless_stopped(trouble: Trouble, stop: &Arc<AtomicBool>) -> Trouble {
         }
         std::thread::sleep(LOOK);
     }
-    Trouble::Interrupted
+    interrupted()
 }
 
 // The reply, unless it is to end before.
@@ -212,16 +213,16 @@ fn listen(
     socket: &mut UnixStream,
     stop: &Arc<AtomicBool>,
     until: Option<Instant>,
-) -> Result<Vec<u8>, Trouble> {
+) -> Result<Vec<u8>, Error> {
     let io = |error: io::Error| failed("waiting for a command", &error);
     socket.set_read_timeout(Some(GLANCE)).map_err(io)?;
     let (mut reply, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         if stop.load(Ordering::Relaxed) {
-            return Err(Trouble::Interrupted);
+            return Err(interrupted());
         }
         if until.is_some_and(|until| Instant::now() >= until) {
-            return Err(Trouble::OutOfTime);
+            return Err(out_of_time());
         }
         match socket.read(&mut buffer) {
             Ok(0) => return Ok(reply),

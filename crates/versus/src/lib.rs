@@ -43,4 +43,3 @@ pub use files::Files;
 pub use findings::{Findings, Verdict};
 pub use host::{Note, Watch};
 pub use question::Question;
-pub use session::Trouble;

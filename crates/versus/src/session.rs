@@ -3,6 +3,7 @@
 //! It sees commands only through [`Bench`], so that everything is tested on made series.
 
 use ringfence_analysis::estimate::{Decision, Estimate, FEWEST_TRIALS, Goal, Looks};
+use ringfence_experiment::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::{ratio, whole};
@@ -93,7 +94,7 @@ pub trait Bench {
     ///
     /// # Errors
     /// Why there is no such run, and nothing further is to be measured.
-    fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble>;
+    fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Error>;
     /// A run that has not ended at this time since measuring began is ended; none: runs take as
     /// long as they take.
     fn give_up_at(&mut self, _at_s: Option<f64>) {}
@@ -119,17 +120,14 @@ pub enum Said {
     Round(u32, f64),
 }
 
-/// Why measuring ended before its time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// By a signal.
-    Interrupted,
-    /// The request cannot be fulfilled.
-    Usage(String),
-    /// It failed.
-    Failed(String),
-    /// A run had not ended at [`Bench::give_up_at`].
-    OutOfTime,
+/// Measuring ended by a signal.
+pub fn interrupted() -> Error {
+    Error::new(ErrorKind::Interrupted, "interrupted")
+}
+
+/// A run had not ended at [`Bench::give_up_at`].
+pub fn out_of_time() -> Error {
+    Error::new(ErrorKind::OutOfTime, "the time ran out before a run ended")
 }
 
 /// How warm-up went.
@@ -171,7 +169,7 @@ pub struct Measured {
     /// For each comparison, the level of its interval; of one command alone, that of its time.
     pub levels: Vec<f64>,
     /// Why it ended early.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<Error>,
     /// How long it took, s.
     pub seconds: f64,
 }
@@ -228,7 +226,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn go(&mut self, bench: &mut dyn Bench) -> Result<(), Trouble> {
+    fn go(&mut self, bench: &mut dyn Bench) -> Result<(), Error> {
         loop {
             // A later round may take longer than the others, and is still measured, but not without
             // limit.
@@ -266,7 +264,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn one_round(&mut self, bench: &mut dyn Bench) -> Result<(), Trouble> {
+    fn one_round(&mut self, bench: &mut dyn Bench) -> Result<(), Error> {
         let began = bench.elapsed();
         self.round += 1;
         let open = self.groups.iter().zip(&self.settled).filter(|(_, settled)| settled.is_none());
@@ -339,11 +337,11 @@ impl<'a> Session<'a> {
         FEWEST_TRIALS.min(self.most()).saturating_add(self.given_warm_up())
     }
 
-    fn too_short_for_a_run(&self, trouble: Trouble) -> Trouble {
+    fn too_short_for_a_run(&self, trouble: Error) -> Error {
         let time = self.time();
-        match trouble {
+        match trouble.kind() {
             // Before there is a figure.
-            Trouble::OutOfTime if self.round <= self.fewest() => Trouble::Usage(format!(
+            ErrorKind::OutOfTime if self.round <= self.fewest() => Error::usage(format!(
                 "{} run{} of each command did not finish within {time} s, and a figure needs at \
                  least {} of each: give more than --time {}s",
                 self.round,
@@ -351,11 +349,11 @@ impl<'a> Session<'a> {
                 self.fewest(),
                 (f64::from(self.fewest()) / f64::from(self.round) * time).ceil()
             )),
-            other => other,
+            _ => trouble,
         }
     }
 
-    fn refuse_too_little_time(&self) -> Result<(), Trouble> {
+    fn refuse_too_little_time(&self) -> Result<(), Error> {
         let round = self.durations[0];
         let least = f64::from(self.fewest());
         let Some(time) = self.settings.time_s else { return Ok(()) };
@@ -365,7 +363,7 @@ impl<'a> Session<'a> {
         }
         // A tenth for what varies.
         let enough = least * round * 1.1;
-        Err(Trouble::Usage(format!(
+        Err(Error::usage(format!(
             "one run of each command took {round:.1} s with its preparations, and a figure needs \
              at least {least} of each: give --time {}s",
             enough.ceil()
@@ -538,7 +536,7 @@ impl<'a> Session<'a> {
         per_group.flat_map(of).collect()
     }
 
-    fn measured(self, trouble: Option<Trouble>, seconds: f64) -> Measured {
+    fn measured(self, trouble: Option<Error>, seconds: f64) -> Measured {
         Measured {
             levels: self.levels(),
             warmed: self.warmed,

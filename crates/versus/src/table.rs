@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ringfence_dataset::DatasetError;
 use ringfence_dataset::table::{self, Columns, Values};
+use ringfence_experiment::Error;
 
 use crate::case::Case;
 use crate::findings::{Findings, Measure};
@@ -75,17 +76,20 @@ pub fn parameters(case: &Case) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
+/// A file that does not hold what it should.
+pub(crate) fn damaged(path: &Path, why: &str) -> Error {
+    Error::usage(format!("{}: {why}: restore the original", path.display()))
+}
+
 /// The runs of a table again, with the commands of the answer that it belongs to.
 ///
 /// # Errors
 /// One sentence where it cannot be read.
-pub fn read(path: &Path, commands: &[Measure]) -> Result<Vec<Run>, String> {
-    let wrong = |why: String| format!("{}: {why}: restore the original", path.display());
-    if let Err(error) = path.metadata() {
-        return Err(wrong(error.to_string()));
-    }
-    let columns =
-        table::read(path, &COLUMNS).map_err(|error| format!("{error}: restore the original"))?;
+pub fn read(path: &Path, commands: &[Measure]) -> Result<Vec<Run>, Error> {
+    let wrong = |why: String| damaged(path, &why);
+    path.metadata().map_err(|error| wrong(error.to_string()).because(error))?;
+    let columns = table::read(path, &COLUMNS)
+        .map_err(|error| Error::usage(format!("{error}: restore the original")).because(error))?;
     let rows = Rows(columns);
     let known: Vec<_> =
         commands.iter().map(|one| (one.case.role.clone(), parameters(&one.case))).collect();

@@ -76,7 +76,7 @@ fn every_run_comes_back() {
     other.commands.pop();
     let refused = Files::runs(dir.path(), &other).unwrap_err();
     assert!(
-        refused.contains("row 2 belongs to no command of the answer: restore the original"),
+        refused.text().contains("row 2 belongs to no command of the answer: restore the original"),
         "{refused}"
     );
 }
@@ -87,11 +87,11 @@ fn what_is_damaged_or_gone_is_said() {
     let path = dir.path().join(Files::RUNS);
     let found = answer(&runs());
     let gone = Files::runs(dir.path(), &found).unwrap_err();
-    assert!(gone.starts_with(&format!("{}: No such file", path.display())), "{gone}");
+    assert!(gone.text().starts_with(&format!("{}: No such file", path.display())), "{gone}");
     table::write(&path, &found, &commands(), &runs()).unwrap();
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-    assert!(Files::runs(dir.path(), &found).unwrap_err().contains("restore the original"));
+    assert!(Files::runs(dir.path(), &found).unwrap_err().text().contains("restore the original"));
 }
 
 #[test]

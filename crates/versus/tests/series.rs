@@ -4,13 +4,16 @@
 use rand_distr::{Distribution, Normal, StudentT};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use ringfence_experiment::Error;
 use ringfence_report::print::Style;
 use ringfence_report::print::style::Paint;
 use ringfence_versus::case::{Asked, Case, cases};
 use ringfence_versus::findings::{About, Findings, Verdict, findings, groups};
 use ringfence_versus::order::Slot;
 use ringfence_versus::run::Took;
-use ringfence_versus::session::{Bench, Said, Settings, Trouble, measure};
+use ringfence_versus::session::{
+    Bench, Measured, Said, Settings, interrupted, measure, out_of_time,
+};
 
 const RUN_NS: f64 = 20e6;
 
@@ -91,7 +94,7 @@ impl Made {
 }
 
 impl Bench for Made {
-    fn run(&mut self, slot: Slot, number: u32, _: usize) -> Result<(u64, Took), Trouble> {
+    fn run(&mut self, slot: Slot, number: u32, _: usize) -> Result<(u64, Took), Error> {
         let factor = match slot {
             Slot::Case(case) => self.factors[case],
             Slot::Shell => 0.05,
@@ -100,7 +103,7 @@ impl Bench for Made {
         let ns = RUN_NS * factor * cold * self.log_noise().exp();
         if let Some(at) = self.give_up_at.filter(|at| self.now_s + ns / 1e9 > *at) {
             self.now_s = at;
-            return Err(Trouble::OutOfTime);
+            return Err(out_of_time());
         }
         self.now_s += ns / 1e9;
         self.runs += 1.0;
@@ -119,6 +122,13 @@ impl Bench for Made {
     fn say(&mut self, said: Said) {
         self.said.push(said);
     }
+}
+
+// The refusal that ended it.
+fn refused(measured: &Measured) -> &str {
+    let trouble = measured.trouble.as_ref().unwrap();
+    assert!(trouble.is_usage(), "{measured:?}");
+    trouble.text()
 }
 
 fn commands(count: usize) -> Vec<Case> {
@@ -285,7 +295,7 @@ fn a_time_below_a_figure_is_refused_with_one_that_is_enough() {
     };
     // A run that does not end in the time is not waited for.
     let endless = trouble(30.0, 10.0);
-    let Some(Trouble::Usage(why)) = &endless.trouble else { panic!("{endless:?}") };
+    let why = refused(&endless);
     assert!(
         why.contains("did not finish within 10 s") && why.contains("more than --time 40s"),
         "{why}"
@@ -293,7 +303,7 @@ fn a_time_below_a_figure_is_refused_with_one_that_is_enough() {
     assert!(endless.seconds <= 10.0, "{}", endless.seconds);
     // The time that is named is enough for a figure.
     let short = trouble(6.0, 10.0);
-    let Some(Trouble::Usage(why)) = &short.trouble else { panic!("{short:?}") };
+    let why = refused(&short);
     let named: f64 = why.rsplit_once("--time ").unwrap().1.trim_end_matches('s').parse().unwrap();
     let enough = trouble(6.0, named);
     assert!(
@@ -332,7 +342,7 @@ fn too_little_time_is_refused_at_once() {
     let mut long = Made::new(Noise::Normal(0.0), &[1000.0, 1000.0], 3);
     let cases = commands(2);
     let measured = measure(&groups(&cases), false, &settings(1), &mut long);
-    let Some(Trouble::Usage(why)) = measured.trouble else { panic!("{:?}", measured.trouble) };
+    let why = refused(&measured);
     assert!(
         why.contains("one run of each command took 40.0 s") && why.contains("--time 176s"),
         "{why}"
@@ -383,7 +393,7 @@ fn the_shells_start_is_subtracted_with_its_uncertainty() {
 struct Rare(Made, u32);
 
 impl Bench for Rare {
-    fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble> {
+    fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Error> {
         let (at, mut took) = self.0.run(slot, number, offset)?;
         if slot == Slot::Case(1) && number % 10 == self.1 {
             took.wall_ns *= 20;
@@ -475,9 +485,9 @@ fn colours_change_no_letter_and_lines_are_as_long_as_the_terminal() {
 fn what_was_measured_before_an_interruption_counts() {
     struct Cut(Made, u32);
     impl Bench for Cut {
-        fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble> {
+        fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Error> {
             self.1 -= 1;
-            if self.1 == 0 { Err(Trouble::Interrupted) } else { self.0.run(slot, number, offset) }
+            if self.1 == 0 { Err(interrupted()) } else { self.0.run(slot, number, offset) }
         }
         fn elapsed(&self) -> f64 {
             self.0.elapsed()
@@ -491,7 +501,7 @@ fn what_was_measured_before_an_interruption_counts() {
         let measured = measure(&groups(&cases), false, &settings, &mut bench);
         assert_eq!(
             (measured.runs.len(), &measured.trouble),
-            (after as usize - 1, &Some(Trouble::Interrupted))
+            (after as usize - 1, &Some(interrupted()))
         );
         let found = findings(&cases, &settings, About::default(), &measured);
         assert_eq!(found.ended_early.as_deref(), Some("interrupted"));

@@ -1,9 +1,8 @@
 //! What sets the arms of a plan apart, applied before their windows.
 
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::Plan;
 use ringfence_limits::{Isolation, Tasks};
-
-use crate::EngineError;
 
 /// The isolation of a plan's arms.
 pub struct Arms {
@@ -21,7 +20,7 @@ impl Arms {
     ///
     /// # Errors
     /// Where something that it needs is missing, is being changed by another process, or refuses.
-    pub fn of_plan(plan: &Plan) -> Result<Self, EngineError> {
+    pub fn of_plan(plan: &Plan) -> Result<Self, Error> {
         let arms = &plan.experiment.arms;
         let arm = |name: &str| arms.iter().position(|arm| arm.name == name).unwrap_or_default();
         let of_case = plan.cases.iter().map(|case| arm(&case.arm)).collect();
@@ -29,7 +28,7 @@ impl Arms {
     }
 
     /// Begins a trial, whose tasks run.
-    pub fn begin_trial(&mut self, tasks: &dyn Tasks) -> Result<(), EngineError> {
+    pub fn begin_trial(&mut self, tasks: &dyn Tasks) -> Result<(), Error> {
         self.isolations.iter_mut().try_for_each(|isolation| isolation.begin_trial(tasks))?;
         Ok(())
     }
@@ -40,7 +39,7 @@ impl Arms {
     }
 
     /// Applies the settings of a case's arm.
-    pub fn arrange(&mut self, case: usize, tasks: &dyn Tasks) -> Result<(), EngineError> {
+    pub fn arrange(&mut self, case: usize, tasks: &dyn Tasks) -> Result<(), Error> {
         self.arm = self.of_case[case];
         for isolation in &mut self.isolations {
             self.drifting |= isolation.set(self.arm, tasks)?;
@@ -50,14 +49,14 @@ impl Arms {
 
     /// Restores what was changed, one after the other, each even if another fails. Returns what the
     /// user should know.
-    pub fn end(&mut self) -> impl Iterator<Item = Result<Vec<String>, EngineError>> {
-        self.isolations.drain(..).map(|isolation| Ok(isolation.end()?))
+    pub fn end(&mut self) -> impl Iterator<Item = Result<Vec<String>, Error>> {
+        self.isolations.drain(..).map(|isolation| isolation.end())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ringfence_limits::Error;
+    use ringfence_experiment::Error;
 
     use super::*;
 
@@ -90,7 +89,7 @@ mod tests {
         }
 
         fn end(self: Box<Self>) -> Result<Vec<String>, Error> {
-            if self.fails { Err(Error::Failed("refused".into())) } else { Ok(vec!["done".into()]) }
+            if self.fails { Err(Error::failed("refused")) } else { Ok(vec!["done".into()]) }
         }
     }
 
@@ -106,7 +105,7 @@ mod tests {
         arms.arrange(2, &Nothing).unwrap();
         assert_eq!((arms.arm, arms.drifting), (0, true), "no window was since");
         let ends: Vec<_> = arms.end().collect();
-        let refused = EngineError::Failed("refused".into());
+        let refused = Error::failed("refused");
         assert_eq!(ends, [Err(refused), Ok(vec!["done".to_owned()])]);
     }
 }

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use ringfence_experiment::Episode;
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::Active;
 
 use super::HostEngine;
 use super::readings::{Counts, Edge, Series};
-use crate::{EngineError, Measured};
+use crate::Measured;
 
 // How often it is looked at whether anything has ended meanwhile.
 const POLL: Duration = Duration::from_millis(20);
@@ -19,7 +20,7 @@ impl HostEngine<'_> {
         &mut self,
         active: &[Active],
         episode: Episode,
-    ) -> Result<Vec<Measured>, EngineError> {
+    ) -> Result<Vec<Measured>, Error> {
         let metric = self.plan.metric;
         let running = self.crew.settle(active, &mut self.arms.drifting)?;
         let (own, others): (Vec<usize>, Vec<usize>) =
@@ -51,7 +52,7 @@ impl HostEngine<'_> {
     }
 
     // Opens an episode, for the metric's workers and for the others.
-    fn open(&mut self, own: &[usize], others: &[usize]) -> Result<[Edge; 2], EngineError> {
+    fn open(&mut self, own: &[usize], others: &[usize]) -> Result<[Edge; 2], Error> {
         let [own_counts, others_counts] =
             [own, others].map(|workers| Counts::of(&mut self.crew, workers));
         let (points, others_points) = (self.crew.reports(own)?, self.crew.reports(others)?);
@@ -68,7 +69,7 @@ impl HostEngine<'_> {
         own: &[usize],
         others: &[usize],
         series: &mut Option<Series>,
-    ) -> Result<[Edge; 2], EngineError> {
+    ) -> Result<[Edge; 2], Error> {
         self.crew.hold(others)?;
         // A writer may have been kept in its last write for long: until then it has not stopped.
         let points = self.crew.reports(own)?;
@@ -79,7 +80,7 @@ impl HostEngine<'_> {
         Ok([Edge { points, at, counts: vec![None; own.len()] }, held])
     }
 
-    fn close(&mut self, own: &[usize], series: &mut Option<Series>) -> Result<Edge, EngineError> {
+    fn close(&mut self, own: &[usize], series: &mut Option<Series>) -> Result<Edge, Error> {
         let points = self.crew.reports(own)?;
         let at = self.readings.now();
         self.readings.follow_to(series, points.first());
@@ -95,7 +96,7 @@ impl HostEngine<'_> {
         length: Duration,
         until_spent: &[usize],
         series: &mut Option<Series>,
-    ) -> Result<Duration, EngineError> {
+    ) -> Result<Duration, Error> {
         let begun = Instant::now();
         loop {
             let left = length.saturating_sub(begun.elapsed());

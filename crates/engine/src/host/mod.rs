@@ -13,6 +13,7 @@ mod whole_run;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::start::Start;
 use ringfence_machine::cpulist::CpuId;
@@ -20,7 +21,7 @@ use ringfence_machine::probe;
 use ringfence_machine::topology::Topology;
 
 use super::priority::First;
-use super::{Engine, EngineError, Measured, Used};
+use super::{Engine, Measured, Used};
 use arms::Arms;
 use crew::Crew;
 use members::Members;
@@ -54,11 +55,7 @@ impl<'a> HostEngine<'a> {
     /// # Errors
     /// Where the guardian cannot be started, and where something that an arm's isolation needs is
     /// missing, is being changed by another process, or refuses.
-    pub fn new(
-        plan: &'a Plan,
-        topology: &Topology,
-        stop: &'a AtomicBool,
-    ) -> Result<Self, EngineError> {
+    pub fn new(plan: &'a Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, Error> {
         // Leftovers of earlier programs that were found and restored.
         let notes = ringfence_limits::recover_all();
         let pauses = Pauses::of_plan(plan)?;
@@ -84,11 +81,11 @@ impl<'a> HostEngine<'a> {
     }
 
     // Fails if a long window is to end early.
-    fn may_go_on(&mut self) -> Result<(), EngineError> {
+    fn may_go_on(&mut self) -> Result<(), Error> {
         self.crew.may_go_on()?;
         self.readings.keep_the_write_limit(&self.crew, LOOK_AT_WRITES)?;
         if self.give_up_at.is_some_and(|at| self.started.elapsed() > at) {
-            return Err(EngineError::OutOfTime);
+            return Err(Error::out_of_time());
         }
         Ok(())
     }
@@ -111,7 +108,7 @@ impl Engine for HostEngine<'_> {
         self.readings.used(role)
     }
 
-    fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
+    fn begin_trial(&mut self, trial: u32) -> Result<(), Error> {
         if self.crew.has_begun() {
             self.end_trial();
         }
@@ -121,11 +118,11 @@ impl Engine for HostEngine<'_> {
         self.arms.begin_trial(&Members(&self.crew, &self.pauses))
     }
 
-    fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
+    fn arrange(&mut self, case: usize) -> Result<(), Error> {
         self.arms.arrange(case, &Members(&self.crew, &self.pauses))
     }
 
-    fn end(mut self: Box<Self>) -> Result<Vec<String>, EngineError> {
+    fn end(mut self: Box<Self>) -> Result<Vec<String>, Error> {
         self.end_trial();
         self.readings.end(&self.crew);
         let mut told = std::mem::take(&mut self.notes);
@@ -147,7 +144,7 @@ impl Engine for HostEngine<'_> {
         std::mem::take(&mut self.crew.starts)
     }
 
-    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, Error> {
         let length = self.plan.experiment.measure.probe.0;
         let Some((&home, others)) = cpus.split_first() else { return Ok(None) };
         if others.is_empty() || length.is_zero() {
@@ -167,7 +164,7 @@ impl Engine for HostEngine<'_> {
         Ok(longest)
     }
 
-    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, Error> {
         self.pauses.keep_the_limit()?;
         self.readings.keep_the_write_limit(&self.crew, Duration::ZERO)?;
         let metric = self.plan.metric;

@@ -3,13 +3,14 @@
 
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::Active;
 
 use super::HostEngine;
 use super::crew::{Crew, Halved};
 use super::pauses::{NotPaused, Pause, Slices};
 use super::readings::{Counts, Edge, Look, Readings, Uses};
-use crate::{EngineError, Measured};
+use crate::Measured;
 
 // How often one that does not stand in time is tried again for a window.
 const PAUSE_TRIES: u32 = 20;
@@ -34,7 +35,7 @@ struct Closed {
 
 impl HostEngine<'_> {
     /// Measures a window of the experiment's length.
-    pub(super) fn timed_window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+    pub(super) fn timed_window(&mut self, active: &[Active]) -> Result<Vec<Measured>, Error> {
         let slices = self.pauses.begin_slices(active, &self.plan.experiment, self.arms.arm);
         let measured = self.window_in_slices(active, &slices);
         // Why one could not be paused says more than what comes of it.
@@ -45,7 +46,7 @@ impl HostEngine<'_> {
         &mut self,
         active: &[Active],
         slices: &Slices,
-    ) -> Result<Vec<Measured>, EngineError> {
+    ) -> Result<Vec<Measured>, Error> {
         let length = self.plan.experiment.measure.window.0;
         let running = self.crew.settle(active, &mut self.arms.drifting)?;
         let probe = self.crew.probe(&running);
@@ -79,12 +80,7 @@ impl HostEngine<'_> {
 
 impl Readings {
     // Opens a window: takes the first reading of everything.
-    fn open(
-        &self,
-        crew: &mut Crew,
-        running: Vec<usize>,
-        pause: &mut Pause,
-    ) -> Result<Open, EngineError> {
+    fn open(&self, crew: &mut Crew, running: Vec<usize>, pause: &mut Pause) -> Result<Open, Error> {
         let uses = self.uses(crew, &running);
         let halved = crew.begin_halving();
         // Before the window begins, and after it has ended.
@@ -105,7 +101,7 @@ impl Readings {
         open: &mut Open,
         pause: &mut Pause,
         length: Duration,
-    ) -> Result<Closed, EngineError> {
+    ) -> Result<Closed, Error> {
         let running = &open.running;
         let due = Instant::now();
         let asked = crew.ask(running);

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::Active;
 
 use super::HostEngine;
 use super::readings::{Counts, Edge};
-use crate::{EngineError, Measured};
+use crate::Measured;
 
 // How often a run is looked after; its end is timed by the worker.
 const POLL: Duration = Duration::from_millis(2);
@@ -14,7 +15,7 @@ const POLL: Duration = Duration::from_millis(2);
 impl HostEngine<'_> {
     /// Measures a run from its start to its end; all other roles are already running when it
     /// starts.
-    pub(super) fn whole_run(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+    pub(super) fn whole_run(&mut self, active: &[Active]) -> Result<Vec<Measured>, Error> {
         let metric = self.plan.metric;
         let others: Vec<Active> =
             active.iter().copied().filter(|active| active.role != metric).collect();
@@ -42,7 +43,7 @@ impl HostEngine<'_> {
         Ok(all)
     }
 
-    fn wait_for_runs(&mut self, runs: &[usize], beside: &[usize]) -> Result<(), EngineError> {
+    fn wait_for_runs(&mut self, runs: &[usize], beside: &[usize]) -> Result<(), Error> {
         for &worker in runs {
             while self.crew.slot(worker).latest().1.units == 0 {
                 self.may_go_on()?;

@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command as Spawn, ExitStatus, Stdio};
 use std::time::Duration;
 
+use ringfence_experiment::Error;
 use ringfence_experiment::task::Command;
 
-use super::error::ProgramError;
 use super::files::in_memory;
 use super::meter::Meter;
 use crate::before_exec;
@@ -39,14 +39,15 @@ impl Launcher {
     ///
     /// # Errors
     /// Where there is no memory for its messages.
-    pub fn new(command: &Command, cgroup: Option<&Group>) -> Result<Self, ProgramError> {
-        let stderr = in_memory("stderr").map_err(|error| {
-            ProgramError::Failed(format!("creating a file for its messages failed: {error}"))
-        })?;
-        let stdout =
-            command.figure.as_ref().map(|_| in_memory("stdout")).transpose().map_err(|error| {
-                ProgramError::Failed(format!("creating a file for its output failed: {error}"))
-            })?;
+    pub fn new(command: &Command, cgroup: Option<&Group>) -> Result<Self, Error> {
+        let stderr = in_memory("stderr")
+            .map_err(Error::trying("creating a file for its messages failed"))?;
+        let stdout = command
+            .figure
+            .as_ref()
+            .map(|_| in_memory("stdout"))
+            .transpose()
+            .map_err(Error::trying("creating a file for its output failed"))?;
         Ok(Self {
             stdout,
             argv: command.argv().unwrap_or_default(),
@@ -62,10 +63,9 @@ impl Launcher {
     ///
     /// # Errors
     /// Where it cannot be started.
-    pub fn launch(&mut self, meter: &mut Meter) -> Result<Child, ProgramError> {
+    pub fn launch(&mut self, meter: &mut Meter) -> Result<Child, Error> {
         let program = &self.argv[0];
-        let stderr =
-            self.stderr.try_clone().map_err(|error| ProgramError::Failed(error.to_string()))?;
+        let stderr = self.stderr.try_clone().map_err(Error::failed_by)?;
         let mut spawn = Spawn::new(program);
         spawn.args(&self.argv[1..]).envs(self.env.iter().cloned());
         spawn.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
@@ -73,7 +73,7 @@ impl Launcher {
             let own = empty(stdout)
                 .and_then(|()| empty(&mut self.stderr))
                 .and_then(|()| stdout.try_clone());
-            spawn.stdout(own.map_err(|error| ProgramError::Failed(error.to_string()))?);
+            spawn.stdout(own.map_err(Error::failed_by)?);
         }
         meter.prepare(&mut spawn);
         if let Some(priority) = self.first.before() {
@@ -84,7 +84,7 @@ impl Launcher {
         }
         before_exec::end_with_us(&mut spawn);
         let mut child = spawn.spawn().map_err(|error| {
-            ProgramError::Unusable(format!(
+            Error::usage(format!(
                 "'{program}' cannot be started: {error}; check the name and the path"
             ))
         })?;

@@ -5,7 +5,6 @@
 //! the meter's matter; programs that are timed from start to end are [`whole_run`]s.
 
 mod cycle;
-mod error;
 mod files;
 mod hdr_log;
 mod latencies;
@@ -17,6 +16,7 @@ pub mod whole_run;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::task::{Command, DEFAULT_WARM_UP};
 use ringfence_experiment::units::Share;
 use ringfence_machine::cpulist::CpuSet;
@@ -28,7 +28,7 @@ use crate::shm::Slot;
 use ringfence_limits::cgroup::Group;
 
 use cycle::Cycle;
-pub use error::ProgramError;
+
 use latencies::Seen;
 use launcher::Launcher;
 use meter::Meter;
@@ -63,7 +63,7 @@ impl Program {
         cgroup: Option<&Group>,
         home: &CpuSet,
         slot: &Slot,
-    ) -> Result<Self, ProgramError> {
+    ) -> Result<Self, Error> {
         process::adopt_orphans();
         // Before what follows is counted, and before this thread runs before others.
         let server =
@@ -71,7 +71,7 @@ impl Program {
         ring_when_children_end(slot);
         let mut launcher = Launcher::new(command, cgroup)?;
         // Before the first child: only what is forked afterwards inherits a counter.
-        let mut meter = Meter::new(command).map_err(ProgramError::Unusable)?;
+        let mut meter = Meter::new(command).map_err(Error::usage)?;
         let child = launcher.launch(&mut meter)?;
         let cycle = quota.filter(|quota| cgroup.is_none() && quota.0 < 1.0).map(Cycle::new);
         let root = FsRoot::host();
@@ -129,7 +129,7 @@ impl Program {
     ///
     /// # Errors
     /// Where some process does not stop in time.
-    pub fn pause(&mut self) -> Result<(), ProgramError> {
+    pub fn pause(&mut self) -> Result<(), Error> {
         if let Some(cycle) = &mut self.cycle {
             cycle.end();
         }
@@ -141,14 +141,14 @@ impl Program {
         let text = format!(
             "'{shown}' cannot be paused: one of its processes did not stop within {limit} s"
         );
-        Err(ProgramError::Failed(text))
+        Err(Error::failed(text))
     }
 
     /// Starts the program again if it has ended well.
     ///
     /// # Errors
     /// Where it has failed or cannot be started again.
-    pub fn keep_running(&mut self) -> Result<(), ProgramError> {
+    pub fn keep_running(&mut self) -> Result<(), Error> {
         self.meter.before_the_end(&self.root);
         let shown = &self.launcher.shown;
         if let Some(printed) = self.meter.printed()
@@ -157,19 +157,13 @@ impl Program {
             let text = format!("the latencies of '{shown}' cannot be counted: {trouble}");
             // It was asked for what it can do, and failed at it.
             let failed = printed.is_damaged();
-            return Err(if failed {
-                ProgramError::Failed(text)
-            } else {
-                ProgramError::Unusable(text)
-            });
+            return Err(if failed { Error::failed(text) } else { Error::usage(text) });
         }
         if let Some(server) = &mut self.server {
             server.check()?;
         }
-        let status = self
-            .child
-            .try_wait()
-            .map_err(|error| ProgramError::Failed(format!("waiting for '{shown}': {error}")))?;
+        let status =
+            self.child.try_wait().map_err(Error::trying(format_args!("waiting for '{shown}'")))?;
         let server = self.server.as_ref().map_or(0, Server::pid);
         process::collect_zombies(&[self.child.id() as i32, server]);
         let Some(status) = status else { return Ok(()) };
@@ -177,9 +171,7 @@ impl Program {
             if let Some(server) = &mut self.server {
                 server.check_after_its_client()?;
             }
-            return Err(ProgramError::Failed(
-                self.launcher.epitaph(status, self.started.elapsed()),
-            ));
+            return Err(Error::failed(self.launcher.epitaph(status, self.started.elapsed())));
         }
         self.meter.ended();
         self.child = self.launcher.launch(&mut self.meter)?;

@@ -6,12 +6,12 @@ use std::process::{Child, Command as Spawn, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::task::{DEFAULT_READY_WITHIN, Ready, Server as Task};
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::probe::pin;
 use ringfence_machine::root::FsRoot;
 
-use super::error::ProgramError;
 use crate::{before_exec, process};
 
 // How long an earlier process may take to leave the port.
@@ -43,7 +43,7 @@ impl Server {
     /// # Errors
     /// Where it cannot be started, ends, or is not ready in time; and where another process answers
     /// in its place.
-    pub fn start(task: &Task, client: &CpuSet) -> Result<Self, ProgramError> {
+    pub fn start(task: &Task, client: &CpuSet) -> Result<Self, Error> {
         process::adopt_orphans();
         refuse_others(&task.ready)?;
         let home = task.cpus.clone().unwrap_or_else(|| client.clone());
@@ -56,7 +56,7 @@ impl Server {
                     Ready::Line(pattern) => format!("printed no line with '{pattern}'"),
                     place => format!("accepted no connection at {place}"),
                 };
-                return Err(ProgramError::Failed(format!(
+                return Err(Error::failed(format!(
                     "the server '{}' has {missing} within {within}{}; --ready-within allows more \
                      time",
                     server.run,
@@ -83,12 +83,10 @@ impl Server {
     ///
     /// # Errors
     /// One sentence with its last words.
-    pub fn check(&mut self) -> Result<(), ProgramError> {
+    pub fn check(&mut self) -> Result<(), Error> {
         let ended = self.child.try_wait();
-        match ended
-            .map_err(|error| ProgramError::Failed(format!("waiting for '{}': {error}", self.run)))?
-        {
-            Some(status) => Err(ProgramError::Failed(self.epitaph(status))),
+        match ended.map_err(Error::trying(format_args!("waiting for '{}'", self.run)))? {
+            Some(status) => Err(Error::failed(self.epitaph(status))),
             None => Ok(()),
         }
     }
@@ -97,7 +95,7 @@ impl Server {
     ///
     /// # Errors
     /// Where it has ended, too.
-    pub fn check_after_its_client(&mut self) -> Result<(), ProgramError> {
+    pub fn check_after_its_client(&mut self) -> Result<(), Error> {
         let begun = Instant::now();
         while begun.elapsed() < GRACE {
             self.check()?;
@@ -138,10 +136,10 @@ impl Server {
     }
 }
 
-fn launch(task: &Task, home: CpuSet, client: &CpuSet) -> Result<Server, ProgramError> {
+fn launch(task: &Task, home: CpuSet, client: &CpuSet) -> Result<Server, Error> {
     let argv = task.argv().unwrap_or_default();
     let failed = |what: &str, error: &dyn std::fmt::Display| {
-        ProgramError::Failed(format!("{what} of the server '{}' failed: {error}", task.run))
+        Error::failed(format!("{what} of the server '{}' failed: {error}", task.run))
     };
     let (output, both) =
         std::io::pipe().map_err(|error| failed("creating a pipe for the output", &error))?;
@@ -151,23 +149,20 @@ fn launch(task: &Task, home: CpuSet, client: &CpuSet) -> Result<Server, ProgramE
     spawn.args(&argv[1..]).envs(&task.env).stdin(Stdio::null()).stdout(both).stderr(again);
     // What is started takes over the CPUs of this thread.
     pin::set_affinity(&home).map_err(|error| {
-        ProgramError::Unusable(format!(
-            "the server '{}' cannot run on CPU {home}: {error}",
-            task.run
-        ))
+        Error::usage(format!("the server '{}' cannot run on CPU {home}: {error}", task.run))
     })?;
     before_exec::end_with_us(&mut spawn);
     let started = Instant::now();
     let child = spawn.spawn();
     pin::set_affinity(client).map_err(|error| failed("going on without the CPUs", &error))?;
     let child = child.map_err(|error| {
-        ProgramError::Unusable(format!(
+        Error::usage(format!(
             "the server '{}' cannot be started: {error}; check the name and the path",
             argv[0]
         ))
     })?;
     let said = Arc::new(Mutex::new(Said::default()));
-    let pattern = task.ready.line().map_err(ProgramError::Unusable)?;
+    let pattern = task.ready.line().map_err(Error::usage)?;
     let told = said.clone();
     std::thread::spawn(move || {
         let mut output = BufReader::new(output);
@@ -188,11 +183,11 @@ fn launch(task: &Task, home: CpuSet, client: &CpuSet) -> Result<Server, ProgramE
 }
 
 // A process that answers before the server is started would be measured in its place.
-fn refuse_others(ready: &Ready) -> Result<(), ProgramError> {
+fn refuse_others(ready: &Ready) -> Result<(), Error> {
     let begun = Instant::now();
     while answers(ready) {
         if begun.elapsed() > LEAVING {
-            return Err(ProgramError::Unusable(format!(
+            return Err(Error::usage(format!(
                 "another program already accepts connections at {ready} before the server is \
                  started: end it, or let the server use another port"
             )));

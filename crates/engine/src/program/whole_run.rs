@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::task::{Command, Counted, Figure, Finder};
 use ringfence_machine::clock::Clock;
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::root::FsRoot;
 
-use super::error::ProgramError;
 use super::launcher::{Launcher, last_line};
 use super::meter::Meter;
 use super::server::Server;
@@ -50,7 +50,7 @@ impl WholeRun {
     /// # Errors
     /// Where its server is not ready, there is no memory for what it needs, or its figure cannot be
     /// searched for.
-    pub fn new(command: &Command, home: &CpuSet, slot: &Slot) -> Result<Self, ProgramError> {
+    pub fn new(command: &Command, home: &CpuSet, slot: &Slot) -> Result<Self, Error> {
         process::adopt_orphans();
         // Before this thread runs before others.
         let server =
@@ -64,9 +64,9 @@ impl WholeRun {
             });
         }
         let launcher = Launcher::new(command, None)?;
-        let meter = Meter::new(command).map_err(ProgramError::Unusable)?;
-        let find = |figure: &Figure| {
-            Ok((figure.pattern.clone(), figure.finder().map_err(ProgramError::Unusable)?))
+        let meter = Meter::new(command).map_err(Error::usage)?;
+        let find = |figure: &Figure| -> Result<_, Error> {
+            Ok((figure.pattern.clone(), figure.finder().map_err(Error::usage)?))
         };
         let figure = command.figure.as_ref().map(find).transpose()?;
         Ok(Self { launcher, meter, slot: slot.lasting(), run: None, figure, server })
@@ -76,7 +76,7 @@ impl WholeRun {
     ///
     /// # Errors
     /// Where it cannot be started.
-    pub fn start(&mut self) -> Result<(), ProgramError> {
+    pub fn start(&mut self) -> Result<(), Error> {
         let started = Instant::now();
         let child = self.launcher.launch(&mut self.meter)?;
         let ended = Arc::new(AtomicU64::new(0));
@@ -95,7 +95,7 @@ impl WholeRun {
     ///
     /// # Errors
     /// Where it has failed, or has printed no figure that was to stand for it.
-    pub fn end_of_run(&mut self) -> Result<Option<Ended>, ProgramError> {
+    pub fn end_of_run(&mut self) -> Result<Option<Ended>, Error> {
         if let Some(server) = &mut self.server {
             server.check()?;
         }
@@ -104,9 +104,10 @@ impl WholeRun {
         if ticks == 0 {
             return Ok(None);
         }
-        let status = run.child.wait().map_err(|error| {
-            ProgramError::Failed(format!("waiting for '{}': {error}", self.launcher.shown))
-        })?;
+        let status = run
+            .child
+            .wait()
+            .map_err(Error::trying(format_args!("waiting for '{}'", self.launcher.shown)))?;
         let after = run.started.elapsed();
         self.run = None;
         match status.success() {
@@ -115,12 +116,12 @@ impl WholeRun {
                 if let Some(server) = &mut self.server {
                     server.check_after_its_client()?;
                 }
-                Err(ProgramError::Failed(self.launcher.epitaph(status, after)))
+                Err(Error::failed(self.launcher.epitaph(status, after)))
             }
         }
     }
 
-    fn counted(&self) -> Result<Option<Counted>, ProgramError> {
+    fn counted(&self) -> Result<Option<Counted>, Error> {
         let Some((pattern, finder)) = &self.figure else { return Ok(None) };
         let (stdout, stderr) = self.launcher.written();
         finder.read(&stdout, &stderr).map(Some).map_err(|why| {
@@ -128,7 +129,7 @@ impl WholeRun {
                 [last_line(&stdout), last_line(&stderr)].into_iter().find(|line| !line.is_empty());
             let last = last
                 .map_or("it printed nothing".into(), |line| format!("its last line is '{line}'"));
-            ProgramError::Unusable(format!(
+            Error::usage(format!(
                 "'{}' must print a number that matches '{pattern}', but its output {why}; {last}",
                 self.launcher.shown
             ))

@@ -17,9 +17,10 @@ use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
 use ringfence_experiment::sample::{Place, Sample};
 use ringfence_experiment::start::Start;
+use ringfence_experiment::{Error, ErrorKind};
 use ringfence_machine::cpulist::CpuId;
 
-use crate::{Engine, EngineError, Measured};
+use crate::{Engine, Measured};
 
 pub use history::Earlier;
 
@@ -41,8 +42,8 @@ pub trait Observer {
     /// A step's samples.
     ///
     /// # Errors
-    /// Where they cannot be kept; measuring ends then.
-    fn samples(&mut self, samples: &[Sample]) -> Result<(), String>;
+    /// Where they cannot be kept; measuring ends then, without a result if the request is at fault.
+    fn samples(&mut self, samples: &[Sample]) -> Result<(), Error>;
 
     /// What a victim measured of itself at the start of a trial.
     fn started(&mut self, starts: &[Start]) {
@@ -63,7 +64,7 @@ pub fn run(
     engine: &mut dyn Engine,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
-) -> Result<(Vec<Sample>, Ended), EngineError> {
+) -> Result<(Vec<Sample>, Ended), Error> {
     resume(plan, Earlier::default(), engine, stop, observer)
 }
 
@@ -82,9 +83,9 @@ pub fn resume(
     engine: &mut dyn Engine,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
-) -> Result<(Vec<Sample>, Ended), EngineError> {
+) -> Result<(Vec<Sample>, Ended), Error> {
     let measure = &plan.experiment.measure;
-    let looks = Looks::of(measure).map_err(|error| EngineError::Usage(error.to_string()))?;
+    let looks = Looks::of(measure).map_err(Error::usage_by)?;
     let started = engine.elapsed();
     let time = measure.time.map(|time| time.0);
     let most_trials = *measure.looks.last().expect("checked: there are looks");
@@ -134,8 +135,10 @@ pub fn resume(
                     before = Some(after);
                     let kept = observer.samples(&of_step);
                     samples.extend(of_step);
-                    if let Err(error) = kept {
-                        return Ok((samples, Ended::Failed(error)));
+                    match kept {
+                        Err(error) if error.is_usage() => return Err(error),
+                        Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
+                        Ok(()) => {}
                     }
                 }
                 Err(error) => return ended_by(error, samples),
@@ -159,13 +162,13 @@ fn another_fits(time: Duration, spent: Duration, per_trial: Duration, lacks: u32
 }
 
 // How measuring ends where a step does not succeed.
-fn ended_by(error: EngineError, samples: Vec<Sample>) -> Result<(Vec<Sample>, Ended), EngineError> {
-    let ended = match error {
-        EngineError::Interrupted => Ended::Interrupted,
-        EngineError::OutOfTime => Ended::Time,
-        EngineError::Limit(_) => Ended::Limit(error.to_string()),
-        error if samples.is_empty() => return Err(error),
-        error => Ended::Failed(error.to_string()),
+fn ended_by(error: Error, samples: Vec<Sample>) -> Result<(Vec<Sample>, Ended), Error> {
+    let ended = match error.kind() {
+        ErrorKind::Interrupted => Ended::Interrupted,
+        ErrorKind::OutOfTime => Ended::Time,
+        ErrorKind::Limit => Ended::Limit(error.to_string()),
+        _ if samples.is_empty() => return Err(error),
+        _ => Ended::Failed(error.to_string()),
     };
     Ok((samples, ended))
 }
@@ -192,7 +195,7 @@ fn measure_step(
     step: &plan::Step,
     place: Place,
     before: Option<Probed>,
-) -> Result<(Vec<Sample>, Probed), EngineError> {
+) -> Result<(Vec<Sample>, Probed), Error> {
     let cpus = plan.cpus_between(step.case);
     let before = match before.filter(|probed| probed.cpus == cpus) {
         Some(probed) => probed.round_ns,

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Active;
-use ringfence_experiment::{Decide, Experiment};
+use ringfence_experiment::{Decide, Error, ErrorKind, Experiment};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
@@ -49,10 +49,10 @@ impl Scripted {
 
 impl Engine for Scripted {
     // No arm of these experiments asks for anything to be set apart.
-    fn arrange(&mut self, _: usize) -> Result<(), EngineError> {
+    fn arrange(&mut self, _: usize) -> Result<(), Error> {
         Ok(())
     }
-    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+    fn end(self: Box<Self>) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
     fn elapsed(&self) -> Duration {
@@ -63,9 +63,9 @@ impl Engine for Scripted {
         self.give_up_at = at;
     }
 
-    fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
+    fn begin_trial(&mut self, trial: u32) -> Result<(), Error> {
         if self.cut_at == Some(trial) {
-            return Err(EngineError::Interrupted);
+            return Err(Error::interrupted());
         }
         self.now += self.start;
         self.log.push(format!("trial {trial}"));
@@ -73,24 +73,24 @@ impl Engine for Scripted {
         Ok(())
     }
 
-    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, Error> {
         self.log.push("probe".into());
         self.between.push(cpus.to_vec());
         let next = self.rounds.len() > 1;
         Ok(if next { self.rounds.remove(0) } else { self.rounds[0] })
     }
 
-    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, Error> {
         if self.fail_at == Some(self.log.len()) {
-            return Err(EngineError::Failed("victim 0 on CPU 0 ended: signal 9".into()));
+            return Err(Error::failed("victim 0 on CPU 0 ended: signal 9"));
         }
         if self.limit_at.is_some_and(|at| self.log.len() >= at) {
-            return Err(EngineError::Limit("it was paused too long".into()));
+            return Err(Error::limit("it was paused too long"));
         }
         let end = self.now + self.window;
         if let Some(at) = self.give_up_at.filter(|at| end > *at) {
             self.now = at;
-            return Err(EngineError::OutOfTime);
+            return Err(Error::out_of_time());
         }
         self.now = end;
         let beside = active.len() > 1;
@@ -114,9 +114,9 @@ struct Kept {
 }
 
 impl Observer for Kept {
-    fn samples(&mut self, samples: &[Sample]) -> Result<(), String> {
+    fn samples(&mut self, samples: &[Sample]) -> Result<(), Error> {
         if self.refuse_after.is_some_and(|most| self.samples.len() >= most) {
-            return Err("no space left".into());
+            return Err(Error::failed("no space left"));
         }
         self.samples.extend_from_slice(samples);
         Ok(())
@@ -285,7 +285,8 @@ fn what_was_measured_is_kept_however_it_ends() {
     first.fail_at = Some(2);
     let stop = AtomicBool::new(false);
     let error = run(&plan, &mut first, &stop, &mut Kept::default()).unwrap_err();
-    assert!(matches!(&error, EngineError::Failed(why) if why.contains("signal 9")), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Failed);
+    assert!(error.text().contains("signal 9"), "{error}");
 
     let mut limited = Scripted::new(|_, _| 1000);
     limited.limit_at = Some(7);
@@ -378,10 +379,10 @@ fn a_trial_that_drags_on_exceeds_the_budget_by_a_trial_at_most() {
     struct Hangs(Scripted);
     impl Engine for Hangs {
         // No arm of these experiments asks for anything to be set apart.
-        fn arrange(&mut self, _: usize) -> Result<(), EngineError> {
+        fn arrange(&mut self, _: usize) -> Result<(), Error> {
             Ok(())
         }
-        fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        fn end(self: Box<Self>) -> Result<Vec<String>, Error> {
             Ok(Vec::new())
         }
         fn elapsed(&self) -> Duration {
@@ -390,16 +391,16 @@ fn a_trial_that_drags_on_exceeds_the_budget_by_a_trial_at_most() {
         fn give_up_at(&mut self, at: Option<Duration>) {
             self.0.give_up_at(at);
         }
-        fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
+        fn begin_trial(&mut self, trial: u32) -> Result<(), Error> {
             if trial == 10 {
                 self.0.window = Duration::from_secs(1);
             }
             self.0.begin_trial(trial)
         }
-        fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
+        fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, Error> {
             self.0.probe(cpus)
         }
-        fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, Error> {
             self.0.window(active)
         }
     }
@@ -426,7 +427,7 @@ fn an_end_that_is_asked_for_while_a_trial_starts_keeps_those_before() {
 fn cut_after(plan: &Plan, steps: u64, rate: fn(u32, bool) -> u64) -> (Vec<Sample>, Ended) {
     struct Cut<'a>(&'a AtomicBool, u64);
     impl Observer for Cut<'_> {
-        fn samples(&mut self, _: &[Sample]) -> Result<(), String> {
+        fn samples(&mut self, _: &[Sample]) -> Result<(), Error> {
             Ok(())
         }
         fn progress(&mut self, progress: Progress) {

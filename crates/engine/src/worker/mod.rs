@@ -11,6 +11,7 @@ mod tally;
 use std::io::Read;
 use std::os::fd::RawFd;
 
+use ringfence_experiment::Error;
 use ringfence_experiment::task::{ProgramUnit, Task};
 use ringfence_experiment::units::Share;
 use ringfence_machine::clock::Clock;
@@ -25,8 +26,8 @@ use self::tally::Tally;
 use super::shm::{Report, Shared, Slot, order, state};
 use crate::before_exec::run_in_time;
 use crate::priority::First;
+use crate::program::Program;
 use crate::program::whole_run::WholeRun;
-use crate::program::{Program, ProgramError};
 use ringfence_limits::cgroup::Group;
 
 /// A worker's instructions at its start, as JSON on its standard input.
@@ -65,9 +66,9 @@ pub struct Failure {
     pub text: String,
 }
 
-impl From<ProgramError> for Failure {
-    fn from(error: ProgramError) -> Self {
-        Self { usage: matches!(error, ProgramError::Unusable(_)), text: error.to_string() }
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { usage: error.is_usage(), text: error.to_string() }
     }
 }
 
@@ -313,7 +314,7 @@ fn let_run(
     ordered: u32,
     program: &mut Program,
     tally: &mut Tally,
-) -> Result<(), ProgramError> {
+) -> Result<(), Error> {
     while slot.order() == ordered {
         let seen = slot.bell();
         program.keep_running()?;
@@ -361,7 +362,7 @@ fn whole_run(
     ordered: u32,
     program: &mut WholeRun,
     tally: &mut Tally,
-) -> Result<(), ProgramError> {
+) -> Result<(), Error> {
     let started = Clock::host().now();
     program.start()?;
     while slot.order() == ordered {

@@ -45,6 +45,7 @@ mod limit;
 
 use std::collections::BTreeMap;
 
+use crate::Error;
 use ringfence_machine::cpulist::CpuSet;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use toml::Table;
@@ -65,11 +66,6 @@ use crate::units::{Share, Span};
 /// The version of the file format that this program writes; it reads all from 1 on. Version 1 calls
 /// some keys otherwise: `blocks`, `fence_settle`, `budget`.
 pub const SCHEMA: u32 = 2;
-
-/// Why an experiment cannot be run as written: a usage error, in one sentence with its remedy.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ExperimentError(pub String);
 
 /// An experiment, as in a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -338,7 +334,7 @@ impl Experiment {
     ///
     /// # Errors
     /// One sentence; where the text is not TOML, with line and column.
-    pub fn parse(text: &str) -> Result<Self, ExperimentError> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let mut experiment: Experiment = toml::from_str(text).map_err(|error| {
             let place = error.span().map(|span| line_and_column(text, span.start));
             let place = place.map(|(line, column)| format!("line {line}, column {column}: "));
@@ -358,7 +354,7 @@ impl Experiment {
                 }
                 None => nearest::improve(error.message()),
             };
-            ExperimentError(format!("{}{message}", place.unwrap_or_default()))
+            Error::usage(format!("{}{message}", place.unwrap_or_default()))
         })?;
         experiment.check()?;
         experiment.schema = SCHEMA;
@@ -377,8 +373,8 @@ impl Experiment {
     ///
     /// # Errors
     /// One sentence.
-    pub fn check(&self) -> Result<(), ExperimentError> {
-        self.problem().map_or(Ok(()), |problem| Err(ExperimentError(problem)))
+    pub fn check(&self) -> Result<(), Error> {
+        self.problem().map_or(Ok(()), |problem| Err(Error::usage(problem)))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Plans that were carried out earlier.
 
 use super::{Active, Case, NotRun, Plan, metric, variants};
+use crate::Error;
+use crate::Experiment;
 use crate::placement::Placed;
-use crate::{Experiment, ExperimentError};
 
 impl Plan {
     /// Restores a plan that was carried out earlier, perhaps on another machine: its decisions are
@@ -15,12 +16,12 @@ impl Plan {
         cases: Vec<Case>,
         not_run: Vec<NotRun>,
         placed: Placed,
-    ) -> Result<Self, ExperimentError> {
+    ) -> Result<Self, Error> {
         experiment.check()?;
         let variants = variants(&experiment)?;
         let metric = metric(&experiment);
         let plan = Self { experiment, variants, metric, cases, not_run, placed };
-        plan.misfit().map_or(Ok(plan), |misfit| Err(ExperimentError(misfit)))
+        plan.misfit().map_or(Ok(plan), |misfit| Err(Error::usage(misfit)))
     }
 
     fn misfit(&self) -> Option<String> {

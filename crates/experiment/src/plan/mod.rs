@@ -18,6 +18,7 @@ pub use order::{Step, Trial, trial};
 
 use std::time::Duration;
 
+use crate::Error;
 use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::features::Features;
 use ringfence_machine::topology::Topology;
@@ -28,7 +29,7 @@ use crate::placement::{self, Placed, Want};
 use crate::task::Variant;
 use crate::task::{self, DEFAULT_WARM_UP, ProgramUnit, Task, text};
 use crate::units::Span;
-use crate::{Experiment, ExperimentError, Reason};
+use crate::{Experiment, Reason};
 
 /// Everything that is decided before anything is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +68,7 @@ impl Plan {
         experiment: &Experiment,
         topology: &Topology,
         features: Option<&Features>,
-    ) -> Result<Self, ExperimentError> {
+    ) -> Result<Self, Error> {
         experiment.check()?;
         let variants = variants(experiment)?;
         for (role, variants) in experiment.roles.iter().zip(&variants) {
@@ -81,7 +82,7 @@ impl Plan {
             });
             for run in programs.flatten() {
                 text::without_shell(run)
-                    .map_err(|why| ExperimentError(format!("role '{}': {why}", role.name)))?;
+                    .map_err(|why| Error::usage(format!("role '{}': {why}", role.name)))?;
             }
         }
         let metric = metric(experiment);
@@ -98,17 +99,17 @@ impl Plan {
                 kind: role.placement.unwrap_or(experiment.placement.kind),
             })
             .collect();
-        windows_hold_work(experiment, &variants).map_err(ExperimentError)?;
-        latencies_are_counted(experiment, &variants[metric]).map_err(ExperimentError)?;
-        attachment::check(experiment, &variants, metric).map_err(ExperimentError)?;
+        windows_hold_work(experiment, &variants).map_err(Error::usage)?;
+        latencies_are_counted(experiment, &variants[metric]).map_err(Error::usage)?;
+        attachment::check(experiment, &variants, metric).map_err(Error::usage)?;
         let index = |name: &String| experiment.roles.iter().position(|role| role.name == *name);
         let arms: Vec<Vec<usize>> = experiment
             .arms
             .iter()
             .map(|arm| arm.active.iter().filter_map(index).collect())
             .collect();
-        let placed = placement::place(topology, &wants, metric, &arms).map_err(ExperimentError)?;
-        let cases = cases(experiment, &variants).map_err(ExperimentError)?;
+        let placed = placement::place(topology, &wants, metric, &arms).map_err(Error::usage)?;
+        let cases = cases(experiment, &variants).map_err(Error::usage)?;
         let not_run = cases
             .iter()
             .enumerate()
@@ -343,8 +344,8 @@ fn servers(variants: &[Variant]) -> CpuSet {
     servers.flat_map(CpuSet::iter).collect()
 }
 
-fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, ExperimentError> {
-    let of_role = |role| task::variants(role, &experiment.arms).map_err(ExperimentError);
+fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, Error> {
+    let of_role = |role| task::variants(role, &experiment.arms).map_err(Error::usage);
     experiment.roles.iter().map(of_role).collect()
 }
 

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::rows::{self, FIGURES};
 use crate::attempt;
-use crate::error::FleetError;
+use crate::error;
+use ringfence_experiment::Error;
+
 use crate::status::Task;
 
 pub(super) const TABLE: &str = "table";
@@ -40,7 +42,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    pub(super) fn new(task: &Task, attempt: &Path, why: &FleetError) -> Self {
+    pub(super) fn new(task: &Task, attempt: &Path, why: &Error) -> Self {
         let reason = attempt::remedy(attempt, &why.to_string());
         Self { task: task.number, node: task.node.clone(), reason }
     }
@@ -72,15 +74,15 @@ pub(super) fn words(tasks: &[Task]) -> Vec<String> {
 }
 
 /// Stores the contents of the gathered table.
-pub(super) fn put(dir: &Path, gathered: &Gathered) -> Result<(), FleetError> {
+pub(super) fn put(dir: &Path, gathered: &Gathered) -> Result<(), Error> {
     attempt::put(&dir.join(GATHERED), gathered)
 }
 
 /// Where each task's figures are.
-pub(super) fn parts(dir: &Path) -> Result<BTreeMap<u32, PathBuf>, FleetError> {
-    let list = |dir: &Path| -> Result<Vec<PathBuf>, FleetError> {
-        let entries = fs::read_dir(dir).map_err(FleetError::io("list", dir))?;
-        entries.map(|entry| Ok(entry.map_err(FleetError::io("list", dir))?.path())).collect()
+pub(super) fn parts(dir: &Path) -> Result<BTreeMap<u32, PathBuf>, Error> {
+    let list = |dir: &Path| -> Result<Vec<PathBuf>, Error> {
+        let entries = fs::read_dir(dir).map_err(error::io("list", dir))?;
+        entries.map(|entry| Ok(entry.map_err(error::io("list", dir))?.path())).collect()
     };
     let figures = dir.join(TABLE).join(FIGURES);
     let mut parts = BTreeMap::new();

@@ -5,14 +5,14 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::error;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 use ringfence_dataset::table::{self, Columns, Values};
-
-use crate::error::FleetError;
+use ringfence_experiment::Error;
 
 /// A table that is copied.
 pub struct Copied {
@@ -58,9 +58,8 @@ pub fn write(
     what: &Copied,
     sources: &[&Source],
     beside: &dyn Fn(usize) -> Columns,
-) -> std::result::Result<(), FleetError> {
-    table::whole(path, |to| put(to, what, sources, beside))
-        .map_err(FleetError::table("write", path))
+) -> std::result::Result<(), Error> {
+    table::whole(path, |to| put(to, what, sources, beside)).map_err(error::table("write", path))
 }
 
 fn put(

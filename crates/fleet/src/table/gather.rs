@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::table::{self, Columns, Values};
+use ringfence_experiment::Error;
 use ringfence_system::whole;
 use rustix::fs::{CWD, RenameFlags};
 
@@ -12,7 +13,8 @@ use super::contents::{self, Gathered, LeftOut, TABLE, words};
 use super::copy::file;
 use super::rows;
 use crate::attempt;
-use crate::error::FleetError;
+use crate::error;
+
 use crate::facts::Facts;
 use crate::state::State;
 use crate::status::Task;
@@ -21,7 +23,7 @@ use crate::status::Task;
 ///
 /// # Errors
 /// What could not be read or written; the older table is then as it was.
-pub fn gather(dir: &Path, tasks: &[Task]) -> Result<Gathered, FleetError> {
+pub fn gather(dir: &Path, tasks: &[Task]) -> Result<Gathered, Error> {
     let made = dir.join(format!(".{TABLE}-{}.new", std::process::id()));
     let _ = fs::remove_dir_all(&made);
     let gathered = fill(dir, &made, tasks).and_then(|gathered| {
@@ -35,7 +37,7 @@ pub fn gather(dir: &Path, tasks: &[Task]) -> Result<Gathered, FleetError> {
     Ok(gathered)
 }
 
-fn fill(dir: &Path, made: &Path, tasks: &[Task]) -> Result<Gathered, FleetError> {
+fn fill(dir: &Path, made: &Path, tasks: &[Task]) -> Result<Gathered, Error> {
     let mut gathered = Gathered { states: words(tasks), ..Gathered::default() };
     let mut hosts = std::collections::BTreeSet::new();
     fs::create_dir_all(made).map_err(|error| {
@@ -45,7 +47,7 @@ fn fill(dir: &Path, made: &Path, tasks: &[Task]) -> Result<Gathered, FleetError>
             }
             _ => "",
         };
-        FleetError::Failed(format!("{}{help}", FleetError::io("make the table in", made)(error)))
+        Error::failed(format!("{}{help}", error::io("make the table in", made)(error)))
     })?;
     for task in tasks {
         let Some(number) = task.counting else { continue };
@@ -61,14 +63,14 @@ fn fill(dir: &Path, made: &Path, tasks: &[Task]) -> Result<Gathered, FleetError>
     }
     gathered.hosts = hosts.len();
     let path = made.join("tasks.parquet");
-    table::write(&path, &of_tasks(tasks), None).map_err(FleetError::table("write", &path))?;
+    table::write(&path, &of_tasks(tasks), None).map_err(error::table("write", &path))?;
     Ok(gathered)
 }
 
 // Rows that cannot be had cost no other host its own; a table that cannot be written ends it.
 enum Added {
-    Unfit(FleetError),
-    Failed(FleetError),
+    Unfit(Error),
+    Failed(Error),
 }
 
 fn add(attempt: &Path, made: &Path, task: u32, number: u32) -> Result<String, Added> {
@@ -86,18 +88,16 @@ fn add(attempt: &Path, made: &Path, task: u32, number: u32) -> Result<String, Ad
     Ok(host)
 }
 
-fn make(folder: &Path) -> Result<(), FleetError> {
-    fs::create_dir_all(folder).map_err(FleetError::io("make", folder))
+fn make(folder: &Path) -> Result<(), Error> {
+    fs::create_dir_all(folder).map_err(error::io("make", folder))
 }
 
 // The same bytes under another name; a copy where links are not to be had.
-fn place(from: &Path, to: &Path) -> Result<(), FleetError> {
+fn place(from: &Path, to: &Path) -> Result<(), Error> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(FleetError::io("link", to)(error))
-        }
-        Err(_) => fs::copy(from, to).map(drop).map_err(FleetError::io("write", to)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error::io("link", to)(error)),
+        Err(_) => fs::copy(from, to).map(drop).map_err(error::io("write", to)),
     }
 }
 
@@ -110,8 +110,8 @@ fn partition(node: &str) -> String {
 }
 
 // Afterwards the table is the new one, and the older one is where that was.
-fn replace(made: &Path, table: &Path) -> Result<(), FleetError> {
-    let failed = || FleetError::io("rename the new table to", table);
+fn replace(made: &Path, table: &Path) -> Result<(), Error> {
+    let failed = || error::io("rename the new table to", table);
     if !table.exists() {
         fs::rename(made, table).map_err(failed())?;
     } else if rustix::fs::renameat_with(CWD, made, CWD, table, RenameFlags::EXCHANGE).is_err() {
@@ -124,7 +124,7 @@ fn replace(made: &Path, table: &Path) -> Result<(), FleetError> {
         let _ = fs::remove_dir_all(&older);
     }
     let folder = whole::folder_of(table);
-    whole::sync_folder(folder).map_err(FleetError::io("sync the folder", folder))
+    whole::sync_folder(folder).map_err(error::io("sync the folder", folder))
 }
 
 fn of_tasks(tasks: &[Task]) -> Columns {

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use ringfence_analysis::estimate::Interval;
 use ringfence_dataset::table::{self, Columns, Values};
+use ringfence_experiment::Error;
 
 use super::contents::{LeftOut, known, parts};
 use crate::attempt;
-use crate::error::FleetError;
+use crate::error;
+
 use crate::facts::Facts;
 use crate::folder::{Engine, Spec};
 use crate::status::Task;
@@ -82,7 +84,7 @@ const COLUMNS: [&str; 15] = [
 ///
 /// # Errors
 /// Where it cannot be listed.
-pub fn read(dir: &Path, spec: &Spec, tasks: &[Task]) -> Result<Read, FleetError> {
+pub fn read(dir: &Path, spec: &Spec, tasks: &[Task]) -> Result<Read, Error> {
     let mut all = Read {
         left_out: known(dir).map(|known| known.left_out).unwrap_or_default(),
         ..Read::default()
@@ -109,9 +111,9 @@ pub fn read(dir: &Path, spec: &Spec, tasks: &[Task]) -> Result<Read, FleetError>
     Ok(all)
 }
 
-fn one(attempt: &Path, part: &Path) -> Result<(Facts, Columns), FleetError> {
+fn one(attempt: &Path, part: &Path) -> Result<(Facts, Columns), Error> {
     let facts = Facts::read(attempt)?;
-    let columns = table::read(part, &COLUMNS).map_err(FleetError::table("read", part))?;
+    let columns = table::read(part, &COLUMNS).map_err(error::table("read", part))?;
     Ok((facts, columns))
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_dataset::Dataset;
 use ringfence_dataset::table::{self, Columns, Values};
+use ringfence_experiment::Error;
 use ringfence_machine::Machine;
 use ringfence_system::checksum;
 use ringfence_versus::Files;
@@ -17,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::copy::{self, Copied, OF_SAMPLES, RUNS, SAMPLES, Source, file};
 use super::figures::Figures;
 use crate::attempt::{self, DATA};
-use crate::error::FleetError;
+use crate::error;
+
 use crate::facts::{Fact, Facts};
 
 pub const FIGURES: &str = "figures";
@@ -46,20 +48,20 @@ struct Part {
 }
 
 impl Part {
-    fn of(name: &str, path: &Path) -> Result<Self, FleetError> {
+    fn of(name: &str, path: &Path) -> Result<Self, Error> {
         let sum = File::open(path).and_then(|mut file| checksum::of(&mut file));
-        let checksum::Checksum { bytes, xxh64 } = sum.map_err(FleetError::io("read", path))?;
+        let checksum::Checksum { bytes, xxh64 } = sum.map_err(error::io("read", path))?;
         Ok(Self { table: name.into(), bytes, xxh64 })
     }
 
-    fn check(&self, path: &Path) -> Result<(), FleetError> {
+    fn check(&self, path: &Path) -> Result<(), Error> {
         let sum = File::open(path).and_then(|mut file| checksum::of(&mut file));
-        let sum = sum.map_err(FleetError::io("read", path))?;
+        let sum = sum.map_err(error::io("read", path))?;
         if (sum.bytes, &sum.xxh64) == (self.bytes, &self.xxh64) {
             return Ok(());
         }
         let path = path.display();
-        Err(FleetError::Failed(format!("{path} is damaged: its checksum is wrong")))
+        Err(Error::failed(format!("{path} is damaged: its checksum is wrong")))
     }
 }
 
@@ -67,7 +69,7 @@ impl Part {
 ///
 /// # Errors
 /// One that is not, or none.
-pub fn tables(attempt: &Path) -> Result<Vec<String>, FleetError> {
+pub fn tables(attempt: &Path) -> Result<Vec<String>, Error> {
     let rows = folder(attempt);
     let tables = written(&rows)?.tables;
     tables.iter().try_for_each(|part| part.check(&rows.join(file(&part.table))))?;
@@ -82,7 +84,7 @@ pub fn is_figures_of(attempt: &Path, path: &Path) -> bool {
     part.is_some_and(|part| part.check(path).is_ok())
 }
 
-fn written(rows: &Path) -> Result<Written, FleetError> {
+fn written(rows: &Path) -> Result<Written, Error> {
     let path = rows.join(WRITTEN);
     let written: Option<Written> = attempt::get(&path)?;
     let is_ours = |written: &Written| {
@@ -93,7 +95,7 @@ fn written(rows: &Path) -> Result<Written, FleetError> {
             && written.tables.iter().any(|part| part.table == FIGURES)
     };
     written.filter(is_ours).ok_or_else(|| {
-        FleetError::Failed(format!("{}: there are no rows written by this version", path.display()))
+        Error::failed(format!("{}: there are no rows written by this version", path.display()))
     })
 }
 
@@ -108,7 +110,7 @@ pub fn are_in(attempt: &Path) -> bool {
 }
 
 // Runs of whole commands are kept without sums: these are of when rows were first made of them.
-fn as_they_were(rows: &Path, data: &Path) -> Result<Vec<Part>, FleetError> {
+fn as_they_were(rows: &Path, data: &Path) -> Result<Vec<Part>, Error> {
     let written: Option<Written> = attempt::get(&rows.join(WRITTEN))?;
     let known = written.map(|written| written.sources).unwrap_or_default();
     if known.is_empty() {
@@ -124,15 +126,15 @@ fn as_they_were(rows: &Path, data: &Path) -> Result<Vec<Part>, FleetError> {
 }
 
 /// Makes the rows of an attempt from its datasets.
-pub fn write(attempt: &Path, facts: &Facts, task: u32, number: u32) -> Result<(), FleetError> {
+pub fn write(attempt: &Path, facts: &Facts, task: u32, number: u32) -> Result<(), Error> {
     let data = attempt.join(DATA);
     let dir = folder(attempt);
-    std::fs::create_dir_all(&dir).map_err(FleetError::io("make", &dir))?;
+    std::fs::create_dir_all(&dir).map_err(error::io("make", &dir))?;
     let mut figures = Figures::default();
     let (mut datasets, mut runs, mut sources) = (Vec::new(), Vec::new(), Vec::new());
     if Files::are_in(&data) {
         sources = as_they_were(&dir, &data)?;
-        let found = Files::read(&data).map_err(FleetError::Failed)?;
+        let found = Files::read(&data)?;
         let experiment = found.label.clone().unwrap_or_else(|| "versus".into());
         figures.add_versus(&experiment, &found);
         runs.push(Source { dir: data, experiment });
@@ -155,9 +157,9 @@ pub fn write(attempt: &Path, facts: &Facts, task: u32, number: u32) -> Result<()
     let mut all = beside(figures.rows());
     all.extend(figures.into_columns());
     let path = dir.join(file(FIGURES));
-    table::write(&path, &all, None).map_err(FleetError::table("write", &path))?;
+    table::write(&path, &all, None).map_err(error::table("write", &path))?;
     let mut tables = vec![Part::of(FIGURES, &path)?];
-    let mut copy = |what: &Copied, sources: &[Source]| -> Result<(), FleetError> {
+    let mut copy = |what: &Copied, sources: &[Source]| -> Result<(), Error> {
         let has = |source: &&Source| source.dir.join(file(what.name)).is_file();
         let sources: Vec<&Source> = sources.iter().filter(has).collect();
         if !sources.is_empty() {

@@ -15,11 +15,10 @@ use std::collections::BTreeMap;
 use ringfence_experiment::io_priority::IoPriority;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, Limit, Reason, Role};
+use ringfence_experiment::{Arm, Error, Limit, Reason, Role};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::{io_priority as kernel, kernel_release};
 
-use crate::Error;
 use crate::disk::{self, Disk};
 use crate::kind::{Begun, Isolation, Kind, Tasks};
 
@@ -127,7 +126,7 @@ impl Priorities {
                 }
                 match kernel::set(thread, priority.value()) {
                     Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
-                        return Err(Error::Failed(format!(
+                        return Err(Error::failed(format!(
                             "giving thread {thread} the I/O priority '{priority}' failed: {error}"
                         )));
                     }

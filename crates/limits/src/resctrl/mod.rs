@@ -14,13 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ringfence_experiment::plan::{Active, Plan};
-use ringfence_experiment::{Arm, Experiment, Reason};
+use ringfence_experiment::{Arm, Error, Experiment, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_resctrl::transaction::{self, Restored};
 use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, Step, Transaction};
 use serde::Serialize;
 
-use crate::Error;
 use crate::kind::{Begun, Isolation, Kind, Tasks};
 
 pub use bandwidth::Bandwidth;
@@ -59,21 +58,11 @@ struct Partitions {
     strays: Vec<String>,
 }
 
-impl From<ringfence_resctrl::Error> for Error {
-    fn from(error: ringfence_resctrl::Error) -> Self {
-        if error.is_usage() {
-            Self::Usage(error.to_string())
-        } else {
-            Self::Failed(error.to_string())
-        }
-    }
-}
-
 impl Partitions {
     fn begin(experiment: &Experiment, purpose: &str) -> Result<Option<Self>, Error> {
         let fs = Resctrl::find(&FsRoot::host()).map_err(ringfence_resctrl::Error::from)?;
         let mut transaction = Transaction::begin(&fs, purpose, &Options::default())?;
-        let settings = Settings::of(experiment, transaction.before()).map_err(Error::Usage)?;
+        let settings = Settings::of(experiment, transaction.before()).map_err(Error::usage)?;
         let Some(settings) = settings else { return Ok(None) };
         for group in settings.roles.values() {
             transaction.apply(Step::Create { group: group.clone() })?;
@@ -171,7 +160,7 @@ impl Isolation for Partitions {
         let earlier = transaction.recovered().map(said).unwrap_or_default();
         let restored = transaction.restore();
         restored.map(|restored| [earlier, said(&restored), strays].concat()).map_err(|error| {
-            Error::Failed(format!(
+            Error::failed(format!(
                 "the results are kept, but resctrl could not be restored: {error}; 'ringfence \
                  resctrl recover' tries again"
             ))
@@ -206,7 +195,7 @@ pub fn keep(
     running: impl Fn(&str) -> Vec<u32>,
 ) -> Result<Kept, Error> {
     let nothing =
-        || Error::Usage(format!("arm '{arm}' sets nothing in resctrl: there is nothing to keep"));
+        || Error::usage(format!("arm '{arm}' sets nothing in resctrl: there is nothing to keep"));
     let number = experiment.arms.iter().position(|known| known.name == arm).ok_or_else(nothing)?;
     let mut partitions =
         Partitions::begin(experiment, &format!("kept by prove: {arm}"))?.ok_or_else(nothing)?;

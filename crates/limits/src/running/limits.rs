@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use ringfence_experiment::Error;
 use ringfence_resctrl::info::{BandwidthInfo, CacheInfo, Unit};
 use ringfence_resctrl::{Domain, Info, Mask, Resource, Schemata, State, plan};
-
-use crate::running::error::Error;
 
 /// Cache ways and bandwidth, as a user writes them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,11 +50,11 @@ pub fn check(
     let mut checked = Checked::default();
     for (level, text) in [(3, &asked.l3), (2, &asked.l2)] {
         if let Some(text) = text {
-            ways(level, text, info, state, base, &mut checked).map_err(Error::Usage)?;
+            ways(level, text, info, state, base, &mut checked).map_err(Error::usage)?;
         }
     }
     if let Some(text) = &asked.mba {
-        bandwidth(text, info, base, &mut checked).map_err(Error::Usage)?;
+        bandwidth(text, info, base, &mut checked).map_err(Error::usage)?;
     }
     Ok(checked)
 }

@@ -12,12 +12,11 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringfence_experiment::Error;
 use ringfence_resctrl::transaction::{self, OWN, Pending, Restored};
 use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, State, Thread};
 use ringfence_system::root::FsRoot;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-
-use crate::running::error::Error;
 
 /// The hidden first argument of a guardian; the loan's name and the journal's folder follow.
 pub const GUARDIAN: &str = "__resctrl-guardian";
@@ -71,9 +70,9 @@ impl Loan {
         // Keeps it away from the terminal's Ctrl-C, and from programs that wait for the end of our
         // output.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut guardian = command.spawn().map_err(|error| {
-            Error::Failed(format!("starting the process that restores settings: {error}"))
-        })?;
+        let mut guardian = command
+            .spawn()
+            .map_err(Error::trying("starting the process that restores settings"))?;
         let pipe = guardian.stdin.take();
         Ok(Self { name: name.to_owned(), folder: folder.cloned(), guardian, pipe })
     }
@@ -92,7 +91,7 @@ impl Loan {
             Err(error @ ringfence_resctrl::Error::Busy(_)) => {
                 drop(self.pipe.take());
                 let guardian = self.guardian.id();
-                Err(Error::Failed(format!(
+                Err(Error::failed(format!(
                     "{} is not restored yet: {error}; process {guardian} restores it as soon as it \
                      can",
                     self.name
@@ -101,7 +100,7 @@ impl Loan {
             Err(error) => {
                 self.dismiss();
                 let name = &self.name;
-                Err(Error::Failed(format!(
+                Err(Error::failed(format!(
                     "{name} could not be restored: {error}; 'ringfence restore' tries again"
                 )))
             }

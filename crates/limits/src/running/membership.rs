@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ringfence_experiment::Error;
 use ringfence_resctrl::{GroupId, Resctrl, Schemata, State, Step, Transaction};
 use ringfence_system::root::FsRoot;
 
-use crate::running::error::Error;
 use crate::running::limits::{Checked, Limits, check};
 use crate::running::loan;
 use crate::running::targets::Targets;

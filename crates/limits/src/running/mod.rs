@@ -11,14 +11,12 @@
 
 #![forbid(unsafe_code)]
 
-mod error;
 mod limits;
 pub mod loan;
 mod membership;
 mod targets;
 pub mod watch;
 
-pub use error::Error;
 pub use limits::{Checked, Limits, check};
 pub use loan::Loan;
 pub use membership::{Moved, check_for, make_group, move_into};

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use ringfence_system::attach::{Found, Seen, Target, find, see};
+use ringfence_experiment::Error;
+use ringfence_system::attach::{Found, Refusal, Seen, Target, find, see};
 use ringfence_system::root::FsRoot;
-
-use crate::running::error::Error;
 
 /// What a flag names: its name is the kind of a [`Target`], such as `pid` or `unit`.
 ///
 /// # Errors
 /// Where nothing can have that name.
 pub fn named(flag: &str, name: &str) -> Result<Target, Error> {
-    format!("{flag}:{name}").parse().map_err(|error| Error::Usage(format!("--{flag}: {error}")))
+    format!("{flag}:{name}").parse().map_err(|error| Error::usage(format!("--{flag}: {error}")))
+}
+
+// The target does not exist, or must not be touched.
+fn refused(refusal: Refusal) -> Error {
+    Error::usage(format!("{refusal}; nothing was changed")).because(refusal)
 }
 
 #[derive(Debug)]
@@ -40,7 +44,7 @@ impl Targets {
     /// # Errors
     /// Where one is not there, or holds what the system or the way in depends on.
     pub fn to_limit(root: &FsRoot, named: &[Target]) -> Result<Self, Error> {
-        let one = |target| Ok(One::Limited(Box::new(find(root, target)?)));
+        let one = |target| Ok(One::Limited(Box::new(find(root, target).map_err(refused)?)));
         named.iter().map(one).collect::<Result<_, Error>>().map(Self)
     }
 
@@ -49,7 +53,7 @@ impl Targets {
     /// # Errors
     /// Where one is not there.
     pub fn to_watch(root: &FsRoot, named: &[Target]) -> Result<Self, Error> {
-        let one = |target| Ok(One::Watched(Box::new(see(root, target)?)));
+        let one = |target| Ok(One::Watched(Box::new(see(root, target).map_err(refused)?)));
         named.iter().map(one).collect::<Result<_, Error>>().map(Self)
     }
 
@@ -78,7 +82,7 @@ impl Targets {
         let mut all = BTreeSet::new();
         for one in &mut self.0 {
             let processes = match one {
-                One::Limited(found) => found.look(root)?,
+                One::Limited(found) => found.look(root).map_err(refused)?,
                 One::Watched(seen) => seen.look(root),
             };
             all.extend(processes.iter().map(|process| process.pid()));

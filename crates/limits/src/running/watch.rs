@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ringfence_experiment::Error;
 use ringfence_resctrl::info::MonitoringInfo;
 use ringfence_resctrl::monitor::{self, Reading, Used};
 use ringfence_resctrl::{GroupId, Resctrl, State, Step, Thread, Transaction};
 use ringfence_system::root::FsRoot;
 
-use crate::running::error::Error;
 use crate::running::targets::Targets;
 
 /// What is not counted here, a sentence each.
@@ -18,7 +18,7 @@ pub fn missing(info: Option<&MonitoringInfo>) -> Result<Vec<String>, Error> {
     let none = "not run, because resctrl has no monitoring here (info/L3_MON is missing): the \
                 processor or its hypervisor offers none, or the kernel was started with \
                 rdt=!cmt,!mbmtotal,!mbmlocal";
-    let Some(info) = info else { return Err(Error::Usage(none.into())) };
+    let Some(info) = info else { return Err(Error::usage(none)) };
     let features = [
         ("occupancy of the cache", "llc_occupancy"),
         ("traffic to all memory", "mbm_total_bytes"),
@@ -31,7 +31,7 @@ pub fn missing(info: Option<&MonitoringInfo>) -> Result<Vec<String>, Error> {
     };
     let sentences: Vec<String> = lacks.map(said).collect();
     match sentences.len() == features.len() {
-        true => Err(Error::Usage(sentences.join("; "))),
+        true => Err(Error::usage(sentences.join("; "))),
         false => Ok(sentences),
     }
 }
@@ -108,7 +108,7 @@ pub fn groups(
         }
     }
     if moved.is_empty() {
-        return Err(Error::Usage(format!(
+        return Err(Error::usage(format!(
             "{} has ended: there is nothing to watch",
             targets.name()
         )));

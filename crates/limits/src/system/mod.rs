@@ -20,13 +20,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::system::SystemSetting;
-use ringfence_experiment::{Arm, Reason};
+use ringfence_experiment::{Arm, Error, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_system::changes::{Changes, Options, Write};
 use rustix::fs::Access;
 
-use crate::Error;
 use crate::kind::{Begun, Isolation, Kind, Tasks};
 
 pub use lever::{DirtyBackground, QueueRequests, Scheduler};
@@ -167,7 +166,7 @@ impl System {
         self.present.clear();
         let Some(mut changes) = self.changes.take() else { return Ok(()) };
         let restored = changes.put_back().map_err(|error| {
-            Error::Failed(format!(
+            Error::failed(format!(
                 "the results are kept, but settings of the whole system could not be restored: \
                  {error}; 'ringfence restore' tries again"
             ))
@@ -207,7 +206,7 @@ impl Isolation for System {
         if wanted.is_empty() {
             return Ok(false);
         }
-        self.change(&wanted).map_err(|error| Error::Failed(error.to_string()))?;
+        self.change(&wanted).map_err(Error::failed_by)?;
         self.present = wanted;
         Ok(false)
     }

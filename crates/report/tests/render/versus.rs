@@ -1,5 +1,6 @@
 //! Pages of commands that were run whole, on made series.
 
+use ringfence_experiment::Error;
 use ringfence_report::versus::versus;
 use ringfence_report::{Style, html};
 use ringfence_versus::case::{Asked, cases};
@@ -7,7 +8,7 @@ use ringfence_versus::findings::{About, Findings, findings};
 use ringfence_versus::order::Slot;
 use ringfence_versus::parameter::Parameter;
 use ringfence_versus::run::{Run, Took};
-use ringfence_versus::session::{Announced, Measured, Settings, Trouble, Warmed};
+use ringfence_versus::session::{Announced, Measured, Settings, Warmed, interrupted};
 
 use crate::golden;
 use crate::html::{HOSTILE, check, spaced};
@@ -21,7 +22,7 @@ struct Series<'a> {
     rounds: u32,
     settings: Settings,
     shell: bool,
-    trouble: Option<Trouble>,
+    trouble: Option<Error>,
     factor: &'a dyn Fn(usize, u32) -> f64,
 }
 
@@ -245,7 +246,7 @@ fn settings_of_several_commands() {
 #[test]
 fn too_few_rounds_that_ended_early() {
     let factor = &|_, _| 1.0;
-    let trouble = Some(Trouble::Interrupted);
+    let trouble = Some(interrupted());
     let (found, runs) = Series {
         rounds: 5,
         trouble,

@@ -143,7 +143,7 @@ impl Target {
     /// All named targets; may be empty.
     pub fn named(
         &self,
-    ) -> Result<Vec<ringfence_limits::running::Target>, ringfence_limits::running::Error> {
+    ) -> Result<Vec<ringfence_limits::running::Target>, ringfence_experiment::Error> {
         let others =
             [("cgroup", &self.cgroup), ("unit", &self.unit), ("container", &self.container)];
         let others = others.into_iter().filter_map(|(flag, name)| Some((flag, name.clone()?)));

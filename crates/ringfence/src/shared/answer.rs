@@ -106,7 +106,7 @@ impl Answer {
         Ok(match self.found {
             Found::Survey(survey, digests) => html::survey(&survey, &digests),
             Found::Versus(found) => {
-                let runs = versus::Files::runs(dir, &found).map_err(Failure::Usage)?;
+                let runs = versus::Files::runs(dir, &found)?;
                 html::versus(&found, &runs)
             }
             Found::WhatIf(found) => html::whatif(&found),
@@ -132,7 +132,7 @@ impl Found {
                 return Ok(Self::Proof(Box::new(proof), why));
             }
             Some("whatif") => {
-                let found = whatif::Files::of(dir).read().map_err(Failure::Usage)?;
+                let found = whatif::Files::of(dir).read()?;
                 return Ok(Self::WhatIf(Box::new(found)));
             }
             _ => {}
@@ -141,7 +141,7 @@ impl Found {
             return Ok(Self::Trace(Box::new(traces::executed(dir, Profile::IntelAdr)?.1)));
         }
         if versus::Files::are_in(dir) {
-            let found = versus::Files::read(dir).map_err(Failure::Usage)?;
+            let found = versus::Files::read(dir)?;
             return Ok(Self::Versus(Box::new(found)));
         }
         if Survey::is_at(dir) {

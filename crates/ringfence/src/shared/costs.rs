@@ -18,16 +18,16 @@ pub fn saving(run: &Run, survey: &Path) -> Result<Result<Saving, String>, Failur
             "{} is not the folder of a survey: 'ringfence survey' makes one",
             survey.display()
         );
-        return Err(Failure::Usage(what));
+        return Err(Failure::usage(what));
     }
     let folder = survey.display();
     let survey = Survey::open(survey, |_| {})?;
     if survey.is_simulated() {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{folder}: this survey was simulated: name one that was measured, by 'ringfence survey'"
         )));
     }
-    let prices = Prices::here().map_err(|error| Failure::Usage(error.to_string()))?;
+    let prices = Prices::here().map_err(Failure::usage_by)?;
     let methods: Vec<MethodCosts> = survey.parts.iter().filter_map(method).collect();
     let saving = saving::predict(run, survey.target.clone(), &methods, &prices);
     Ok(saving.map_err(|why| {

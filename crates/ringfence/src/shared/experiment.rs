@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use ringfence_engine::runner::Progress;
+use ringfence_experiment::Error;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
@@ -13,7 +14,7 @@ use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
 use ringfence_machine::Machine;
 use ringfence_report::json;
-use ringfence_studies::StudyError;
+
 use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Asked, Measurement};
 use ringfence_system::whole;
@@ -102,7 +103,7 @@ pub fn carry_out(
     dir: &Path,
     machine: &Machine,
     flags: &Measuring,
-    measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, StudyError>,
+    measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, Error>,
 ) -> Result<(), Failure> {
     let started = Instant::now();
     let done = watch(show, flags, measure)?;
@@ -140,7 +141,7 @@ pub fn verdict(found: &Findings) -> Result<(), Failure> {
 fn watch(
     mut show: Show,
     flags: &Measuring,
-    measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, StudyError>,
+    measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, Error>,
 ) -> Result<Measurement, Failure> {
     let stop = super::host::stop_on_signals()?;
     let _awake = super::host::keep_awake(flags.no_deep_idle)?;
@@ -204,19 +205,16 @@ pub fn finish(ended: &Ended, dir: &Path, machine: &Machine) -> Result<(), Failur
 /// That a study ended early, and where what it has is.
 pub fn kept(why: &str, dir: &Path, machine: &Machine) -> Failure {
     let done = if machine.simulated.is_some() { "simulated" } else { "measured" };
-    Failure::early(why, format!("{why}; what was {done} until then is in {}", pasteable(dir)))
+    let text = format!("{why}; what was {done} until then is in {}", pasteable(dir));
+    Error::early(why, text).into()
 }
 
 /// That measuring ended early, and the command that resumes it.
 pub fn cut_short(why: &str, dir: &Path) -> Failure {
     let again = command(&["run", "--resume"], dir);
-    Failure::early(
-        why,
-        format!(
-            "{why}; what was measured until then is in {}; continue with: {again}",
-            pasteable(dir)
-        ),
-    )
+    let dir = pasteable(dir);
+    let text = format!("{why}; what was measured until then is in {dir}; continue with: {again}");
+    Error::early(why, text).into()
 }
 
 /// Writes an experiment file; one that exists is not overwritten.
@@ -224,11 +222,11 @@ pub fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> {
     let written = whole::write_new(path, experiment.to_toml().as_bytes());
     written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            Failure::Usage(format!("{} already exists: choose another name", path.display()))
+            Failure::usage(format!("{} already exists: choose another name", path.display()))
         }
         _ => {
             let (path, error) = (path.display(), error.into_source());
-            Failure::Usage(format!("{path} cannot be written: {error}; choose another place"))
+            Failure::usage(format!("{path} cannot be written: {error}; choose another place"))
         }
     })
 }

@@ -87,12 +87,12 @@ pub fn role(
 /// The tasks that a flag names. A sentence about one that cannot be used begins with the flag.
 pub fn parse_task(flag: &str, text: &str) -> Result<Tasks, Failure> {
     let tasks = available::parse_task(text).and_then(|tasks| tasks.each().map(|_| tasks));
-    tasks.map_err(|error| Failure::Usage(format!("--{flag}: {}", without_workload(&error))))
+    tasks.map_err(|error| Failure::usage(format!("--{flag}: {}", without_workload(&error))))
 }
 
 /// The one task that a flag names.
 pub fn one_task(flag: &str, tasks: Tasks) -> Result<OneTask, Failure> {
-    OneTask::try_from(tasks).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
+    OneTask::try_from(tasks).map_err(|error| Failure::usage(format!("--{flag}: {error}")))
 }
 
 fn without_workload(error: &str) -> &str {
@@ -103,7 +103,7 @@ fn without_workload(error: &str) -> &str {
 // What is wrong with a task that flags describe, beginning with the flag: `--record 4k: ...`.
 fn of_a_flag(error: &str, is_flag: impl Fn(&str) -> bool) -> Failure {
     let error = without_workload(error);
-    Failure::Usage(match error.split_once(" = ") {
+    Failure::usage(match error.split_once(" = ") {
         Some((key, rest)) if is_flag(key) => format!("--{} {rest}", key.replace('_', "-")),
         _ => error.into(),
     })
@@ -118,7 +118,7 @@ pub fn words(flag: &str, list: Option<&str>, known: &[&str]) -> Result<(), Failu
         Some(word) => {
             let near = nearest(word, known).map(|near| format!("; did you mean '{near}'?"));
             let (known, near) = (known.join(", "), near.unwrap_or_default());
-            Err(Failure::Usage(format!("--{flag}: '{word}' is not one of {known}{near}")))
+            Err(Failure::usage(format!("--{flag}: '{word}' is not one of {known}{near}")))
         }
     }
 }
@@ -140,7 +140,7 @@ where
         };
         let said =
             fitting.map_or(said.clone(), |(lead, example)| format!("{lead}such as {example}"));
-        Failure::Usage(format!("--{flag}: {said}"))
+        Failure::usage(format!("--{flag}: {said}"))
     })
 }
 
@@ -177,7 +177,7 @@ pub fn set_time(field: &mut Option<Span>, text: Option<&str>) -> Result<(), Fail
             Err(_) => None,
         };
         if let Some(what) = what {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::usage(format!(
                 "--time: '{text}' is {what}, but this is how long to measure, such as 60s; to test \
                  a victim against a \
                  budget, use 'ringfence prove'"
@@ -190,14 +190,14 @@ pub fn set_time(field: &mut Option<Span>, text: Option<&str>) -> Result<(), Fail
 /// What `--budget` allows.
 pub fn budget(text: &str) -> Result<Budget, Failure> {
     if text.parse::<Span>().is_ok() {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--budget: '{text}' is a duration without the metric that it bounds: write 'p99<{}', \
              or the allowed slowdown, such as 2%; --time says how long to measure",
             text.trim()
         )));
     }
     if text.trim_start().starts_with('-') {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--budget: '{text}' is negative; the allowed slowdown must be 0% or more, such as 2%"
         )));
     }
@@ -216,7 +216,7 @@ pub fn set_slowdown(field: &mut Share, text: Option<&str>) -> Result<(), Failure
     match text.map(budget).transpose()? {
         Some(Budget::Slowdown(share)) => *field = share,
         Some(bound) => {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::usage(format!(
                 "--budget '{bound}': here it is the allowed slowdown, such as 2%; for a bound on \
                  time, use 'ringfence prove'"
             )));
@@ -250,7 +250,7 @@ impl From<Placement> for PlacementKind {
 /// name.
 pub fn check_trials(trials: Option<u32>) -> Result<(), Failure> {
     match trials.filter(|trials| *trials < 2) {
-        Some(trials) => Err(Failure::Usage(format!(
+        Some(trials) => Err(Failure::usage(format!(
             "--trials {trials}: a figure takes at least {FEWEST_TRIALS} trials"
         ))),
         None => Ok(()),
@@ -261,12 +261,12 @@ pub fn check_trials(trials: Option<u32>) -> Result<(), Failure> {
 pub fn check_counts(flag: &str, what: &str, counts: &[u32]) -> Result<(), Failure> {
     let twice = counts.iter().enumerate().find(|(place, count)| counts[..*place].contains(count));
     match (counts.contains(&0), twice) {
-        (true, _) => Err(Failure::Usage(format!("--{flag} 0: there must be at least one {what}"))),
+        (true, _) => Err(Failure::usage(format!("--{flag} 0: there must be at least one {what}"))),
         (false, Some((_, count))) => Err(given_twice(flag, count)),
         (false, None) => Ok(()),
     }
 }
 
 fn given_twice(flag: &str, value: impl std::fmt::Display) -> Failure {
-    Failure::Usage(format!("--{flag} names {value} twice: give each value once"))
+    Failure::usage(format!("--{flag} names {value} twice: give each value once"))
 }

@@ -26,21 +26,21 @@ pub fn named(dir: &Path) -> Result<String, Failure> {
     match std::fs::metadata(dir) {
         Ok(found) if found.is_dir() => {}
         Ok(_) => {
-            return Err(Failure::Usage(format!("{} is not a folder: name one", dir.display())));
+            return Err(Failure::usage(format!("{} is not a folder: name one", dir.display())));
         }
         Err(error) => {
-            return Err(Failure::Usage(format!("{}: {error}; name a folder", dir.display())));
+            return Err(Failure::usage(format!("{}: {error}; name a folder", dir.display())));
         }
     }
     let absolute = canonical(dir);
     let text = Some(absolute.as_path()).and_then(Path::to_str).map(str::to_owned);
-    text.ok_or_else(|| Failure::Usage(format!("{}: its name is not text", dir.display())))
+    text.ok_or_else(|| Failure::usage(format!("{}: its name is not text", dir.display())))
 }
 
 /// Refuses what --out cannot name, before anything is measured.
 pub fn check_new(dir: &Path) -> Result<(), Failure> {
     if dir.is_file() {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{} is a file: --out takes a folder that is empty or does not exist yet",
             dir.display()
         )));
@@ -62,7 +62,7 @@ pub fn refuse_file(path: &Path) -> Result<(), Failure> {
         }
         _ => "name the folder of a dataset".into(),
     };
-    Err(Failure::Usage(format!("{named}: this is a file and not a folder; {hint}")))
+    Err(Failure::usage(format!("{named}: this is a file and not a folder; {hint}")))
 }
 
 /// Whether a folder is one that this program writes.
@@ -76,13 +76,13 @@ pub fn is_ours(dir: &Path) -> bool {
 /// short.
 pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
     let files = Files::of(dir);
-    let record = files.read().map_err(Failure::Usage)?;
+    let record = files.read()?;
     // Where the victim's control has refused a verdict, nothing else was measured.
     let refused = record.control.as_ref().is_some_and(|control| control.depends() != Some(true));
     let datasets = match ringfence_studies::datasets(dir) {
         Err(_) if refused => Vec::new(),
         Err(_) if ringfence_dataset::list(dir).is_err() => {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::usage(format!(
                 "{}: this proof ended before its first result; continue with: {}",
                 dir.display(),
                 command(&["prove", "--resume"], dir)
@@ -111,7 +111,7 @@ pub fn proof_goes_on(why: &str, simulated: bool, dir: &Path) -> String {
 
 /// That a part of a folder is gone without which the rest says something else.
 fn incomplete(part: &Path) -> Failure {
-    Failure::Usage(format!(
+    Failure::usage(format!(
         "{} is missing, so the rest cannot be checked: copy the complete folder again",
         part.display()
     ))

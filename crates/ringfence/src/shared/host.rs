@@ -22,7 +22,7 @@ const LONGEST_FILE: u64 = 1 << 20;
 
 /// This machine.
 pub fn examine() -> Result<Machine, Failure> {
-    Machine::examine(&FsRoot::host()).map_err(|error| Failure::Failed(error.to_string()))
+    Machine::examine(&FsRoot::host()).map_err(Failure::failed_by)
 }
 
 /// The machine that is asked for: a described one, or this one.
@@ -36,7 +36,7 @@ pub fn machine(on: &On) -> Result<Machine, Failure> {
 /// A machine file, or one that comes with the program.
 pub fn description(name: &str) -> Result<Description, Failure> {
     let path = Path::new(name);
-    let refuse = |why: String| Failure::Usage(format!("{name}: {why}"));
+    let refuse = |why: String| Failure::usage(format!("{name}: {why}"));
     if !path.exists() && !name.contains(['/', '.']) {
         let all = catalogue::all();
         let known: Vec<&str> = all.iter().map(|description| description.name.as_str()).collect();
@@ -69,7 +69,7 @@ const ONE_REQUEST: Duration = Duration::from_millis(200);
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
-        .map_err(|error| Failure::Failed(format!("watching for signals: {error}")))?;
+        .map_err(|error| Failure::failed(format!("watching for signals: {error}")))?;
     let asked = Arc::clone(&stop);
     std::thread::spawn(move || {
         let mut first: Option<Instant> = None;
@@ -88,7 +88,7 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
 pub fn root(folder: &Path) -> Result<FsRoot, Failure> {
     let refused = |why: String| {
         let folder = folder.display();
-        Failure::Usage(format!(
+        Failure::usage(format!(
             "--root: {folder}: {why}; name a folder that contains the kernel's files"
         ))
     };
@@ -103,5 +103,5 @@ pub fn root(folder: &Path) -> Result<FsRoot, Failure> {
 /// file is held open, and the effect ends when it is closed.
 pub fn keep_awake(asked: bool) -> Result<Option<CpuDmaLatency>, Failure> {
     let held = asked.then(CpuDmaLatency::hold).transpose();
-    held.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))
+    held.map_err(|error| Failure::usage(format!("--no-deep-idle: {error}")))
 }

@@ -81,7 +81,7 @@ pub fn put(
 
 fn refuse_foreign(path: &Path, flag: &str) -> Result<(), Failure> {
     let refuse = |problem: &str| {
-        Err(Failure::Usage(format!("{}: {problem}: name another file with {flag}", path.display())))
+        Err(Failure::usage(format!("{}: {problem}: name another file with {flag}", path.display())))
     };
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -109,8 +109,8 @@ fn replace(path: &Path, text: &[u8], flag: &str) -> Result<(), Failure> {
             ErrorKind::NotFound
             | ErrorKind::NotADirectory
             | ErrorKind::PermissionDenied
-            | ErrorKind::ReadOnlyFilesystem => Failure::Usage(text),
-            _ => Failure::Failed(text),
+            | ErrorKind::ReadOnlyFilesystem => Failure::usage(text),
+            _ => Failure::failed(text),
         }
     })
 }

@@ -17,7 +17,7 @@ fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
         return Ok(());
     };
     if Path::new(path).exists() && !available::can_be_started(path) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--{flag}: '{path}' is not executable; to make it executable: chmod +x {path}"
         )));
     }
@@ -32,7 +32,7 @@ pub fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Tasks,
     match (progress, tasks) {
         (None, tasks) => Ok(tasks),
         (Some(progress), Tasks::Command(program)) => Ok(program.unit(unit(progress)).into()),
-        (Some(_), _) => Err(Failure::Usage(format!(
+        (Some(_), _) => Err(Failure::usage(format!(
             "--{flag}-progress: '{text}' is a built-in workload, which shows its progress by \
              itself; leave this flag out"
         ))),
@@ -64,7 +64,7 @@ fn with_figure(program: Commands, shown: &Shown) -> Result<Commands, Failure> {
     let Some(pattern) = &shown.victim_metric else { return Ok(program) };
     let better = shown.better.clone().unwrap_or("lower".into());
     let figure = Figure::parse(pattern, &better);
-    let figure = figure.map_err(|why| Failure::Usage(format!("--victim-metric: {why}")))?;
+    let figure = figure.map_err(|why| Failure::usage(format!("--victim-metric: {why}")))?;
     Ok(program.figure(Some(figure)))
 }
 
@@ -93,7 +93,7 @@ pub fn client(client: &Client, shown: &Shown) -> Result<Option<Tasks>, Failure> 
 
 /// Refuses what cannot be said of a victim.
 pub fn check(shown: &Shown, timed: bool, client: bool) -> Result<(), Failure> {
-    let refused = |why: &str| Err(Failure::Usage(why.into()));
+    let refused = |why: &str| Err(Failure::usage(why));
     match (shown.victim_progress, &shown.victim_metric) {
         (Some(Progress::CpuTime), _) => refused(
             "--victim-progress cpu-time says how long the victim ran and not how fast, so it would \
@@ -128,7 +128,7 @@ pub fn with_log_unit(victim: Tasks, shown: &Shown) -> Result<Tasks, Failure> {
             };
             Ok(program.log_unit(Some(unit)).into())
         }
-        _ => Err(Failure::Usage(format!(
+        _ => Err(Failure::usage(format!(
             "--victim-log-unit {unit} applies to a log that the victim prints: it needs \
              --victim-progress latencies"
         ))),
@@ -149,7 +149,7 @@ fn unit(progress: Progress) -> ProgramUnit {
 fn refuse_empty(flag: &str, text: &str) -> Result<(), Failure> {
     match text.trim().is_empty() {
         true => {
-            Err(Failure::Usage(format!("--{flag}: this is empty; give a program's command line")))
+            Err(Failure::usage(format!("--{flag}: this is empty; give a program's command line")))
         }
         false => Ok(()),
     }

@@ -25,7 +25,7 @@ pub fn new_dir(out: Option<&Path>, name: &str) -> Result<PathBuf, Failure> {
     if let Some(out) = out {
         return Ok(out.to_owned());
     }
-    let refused = |why: String| Failure::Usage(format!("{why}; name a folder by --out DIR"));
+    let refused = |why: String| Failure::usage(format!("{why}; name a folder by --out DIR"));
     let root = root().map_err(refused)?;
     try_create(&root).map_err(|error| {
         refused(format!("{}: the folder of results cannot be created: {error}", root.display()))
@@ -38,7 +38,7 @@ fn last() -> Result<PathBuf, Failure> {
     let (root, mut names) = names()?;
     match names.pop() {
         Some(name) => Ok(root.join(name.folder)),
-        None => Err(Failure::Usage(format!(
+        None => Err(Failure::usage(format!(
             "there is no result in {} yet: name the folder of one",
             root.display()
         ))),
@@ -164,7 +164,7 @@ impl Name {
 
 // The oldest first.
 fn names() -> Result<(PathBuf, Vec<Name>), Failure> {
-    let root = root().map_err(|why| Failure::Usage(format!("{why}; name a folder")))?;
+    let root = root().map_err(|why| Failure::usage(format!("{why}; name a folder")))?;
     let entries = fs::read_dir(&root).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.path().is_dir());
     let mut names: Vec<Name> =

@@ -32,7 +32,7 @@ pub fn with_probe_flags(victim: Tasks, flags: &Services) -> Result<Tasks, Failur
             ("victim-container", flags.victim_container.is_some()),
         ];
         return match given.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Failure::Usage(format!(
+            Some((flag, _)) => Err(Failure::usage(format!(
                 "--{flag} needs a service to query as the victim, such as --victim \
                  probe:redis://localhost"
             ))),
@@ -49,11 +49,11 @@ pub fn with_probe_flags(victim: Tasks, flags: &Services) -> Result<Tasks, Failur
         probe = probe.of(Some(service));
     }
     let tasks = Tasks::Probe(probe);
-    for (task, _) in tasks.each().map_err(|why| Failure::Usage(format!("--victim: {why}")))? {
+    for (task, _) in tasks.each().map_err(|why| Failure::usage(format!("--victim: {why}")))? {
         let Task::Probe(probe) = task else { continue };
         let target: Target = parsed("victim", &probe.ask)?;
         if target.needs_question() && probe.send.is_empty() {
-            return Err(Failure::Usage(nothing_to_send(&target)));
+            return Err(Failure::usage(nothing_to_send(&target)));
         }
     }
     Ok(tasks)
@@ -85,17 +85,17 @@ pub fn aggressor(flags: &Services) -> Option<Tasks> {
 /// A refusal of a task, beginning with the flag that names it; `given` are the roles that have a
 /// flag of their name.
 pub fn beginning_with_its_flag(failure: Failure, given: &[&str]) -> Failure {
-    let Failure::Usage(why) = failure else { return failure };
-    let is_of = |role: &&str| why.strip_prefix(*role).is_some_and(|rest| rest.starts_with(": "));
-    // It names a running process by its own word: `aggressor: pid:1 is refused`.
-    let names_one = |kind: &str| {
-        let rest = why.strip_prefix("aggressor: ")?;
-        rest.strip_prefix(kind)?.starts_with(':').then(|| format!("--aggressor {rest}"))
-    };
-    if let Some(why) = Attached::KINDS.into_iter().find_map(names_one) {
-        return Failure::Usage(why);
-    }
-    Failure::Usage(if given.iter().any(is_of) { format!("--{why}") } else { why })
+    failure.map_usage(|why| {
+        let is_of =
+            |role: &&str| why.strip_prefix(*role).is_some_and(|rest| rest.starts_with(": "));
+        // It names a running process by its own word: `aggressor: pid:1 is refused`.
+        let names_one = |kind: &str| {
+            let rest = why.strip_prefix("aggressor: ")?;
+            rest.strip_prefix(kind)?.starts_with(':').then(|| format!("--aggressor {rest}"))
+        };
+        let of_its_kind = Attached::KINDS.into_iter().find_map(names_one);
+        of_its_kind.or_else(|| given.iter().any(is_of).then(|| format!("--{why}")))
+    })
 }
 
 /// The limits for pausing, and windows that fit into them unless one was asked for.
@@ -113,10 +113,9 @@ pub fn set_freezing(
     let named = aggressors.iter().any(|tasks| matches!(tasks, Tasks::Attached(_)));
     if freezing != Freezing::default() {
         if !named {
-            return Err(Failure::Usage(
+            return Err(Failure::usage(
                 "--longest-freeze, --frozen-share and --freeze apply to a running process as \
-                 aggressor: name it with --aggressor pid:N, unit:NAME, cgroup:PATH or container:ID"
-                    .into(),
+                 aggressor: name it with --aggressor pid:N, unit:NAME, cgroup:PATH or container:ID",
             ));
         }
         measure.freezing = Some(freezing);

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// # Errors
 /// One sentence, if it is damaged.
 pub fn executed(trace: &Path, rules: Profile) -> Result<(Reader, Run), Failure> {
-    let damaged = |error: RecordingError| Failure::Usage(error.to_string());
+    let damaged = |error: RecordingError| Failure::usage(error.to_string());
     let reader = Reader::open(trace).map_err(damaged)?;
     let run = dynamic::by_rules(&reader, rules).map_err(damaged)?;
     Ok((reader, run))

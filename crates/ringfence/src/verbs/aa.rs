@@ -14,9 +14,7 @@ pub fn run(args: &Aa) -> Result<(), Failure> {
         None => TRIALS,
         Some([trials]) => *trials,
         Some(_) => {
-            return Err(Failure::Usage(
-                "--trials: give one number, the trials of each experiment".into(),
-            ));
+            return Err(Failure::usage("--trials: give one number, the trials of each experiment"));
         }
     };
     let most = args
@@ -24,7 +22,7 @@ pub fn run(args: &Aa) -> Result<(), Failure> {
         .checked_mul(trials)
         .filter(|most| args.experiments > 0 && *most <= 100_000);
     let Some(most) = most else {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--experiments: {} experiments of {trials} trials are {}",
             args.experiments,
             if args.experiments == 0 {

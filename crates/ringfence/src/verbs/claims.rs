@@ -20,9 +20,7 @@ pub const KINDS: [&str; 2] = ["measured", "simulated"];
 
 pub fn run(args: &Claims) -> Result<(), Failure> {
     if args.html.is_some() && args.html == args.markdown {
-        return Err(Failure::Usage(
-            "--html and --markdown name one file: name a file for each".into(),
-        ));
+        return Err(Failure::usage("--html and --markdown name one file: name a file for each"));
     }
     let ledger = Ledger::shipped();
     let document = args.document.as_deref().map(|name| document(&ledger, name)).transpose()?;
@@ -49,7 +47,7 @@ pub fn show(args: &ShowNotes) -> Result<(), Failure> {
     let mut all: Vec<Note> = Vec::new();
     for document in &ledger.documents {
         let tables = note_tables(&document.id, &published, &setting, &evidence);
-        all.push((document, tables.map_err(Failure::Usage)?));
+        all.push((document, tables.map_err(Failure::usage)?));
     }
     if let Some(path) = &args.markdown {
         write(path, &shown::notes_markdown(&all))?;
@@ -64,7 +62,7 @@ pub fn show(args: &ShowNotes) -> Result<(), Failure> {
 fn write(path: &Path, markdown: &str) -> Result<(), Failure> {
     ringfence_system::whole::write_named(path, markdown.as_bytes()).map_err(|error| {
         let (path, error) = (path.display(), error.into_source());
-        Failure::Usage(format!(
+        Failure::usage(format!(
             "{path} cannot be written: {error}; name another file with --markdown"
         ))
     })
@@ -78,7 +76,7 @@ fn document<'a>(ledger: &'a Ledger, name: &str) -> Result<&'a Document, Failure>
     let is_it = |document: &&Document| wanted.is_some() && number(&document.id) == wanted;
     ledger.documents.iter().find(is_it).ok_or_else(|| {
         let known: Vec<&str> = ledger.documents.iter().map(|document| &*document.id).collect();
-        Failure::Usage(format!("there is no document '{name}': name one of {}", known.join(", ")))
+        Failure::usage(format!("there is no document '{name}': name one of {}", known.join(", ")))
     })
 }
 
@@ -93,7 +91,7 @@ fn evidence(named: &[PathBuf]) -> Result<Vec<Evidence>, Failure> {
         let before = all.len();
         add_evidence(&mut all, folder)?;
         if all.len() == before && !named.is_empty() {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::usage(format!(
                 "{}: there is no dataset in it; name a folder that 'ringfence notes contribute' or \
                  'notes run' wrote",
                 folder.display()
@@ -106,7 +104,7 @@ fn evidence(named: &[PathBuf]) -> Result<Vec<Evidence>, Failure> {
 // Published datasets stand below measured/ and simulated/, others in the folder itself.
 fn add_evidence(all: &mut Vec<Evidence>, folder: &Path) -> Result<(), Failure> {
     if !folder.is_dir() {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{}: {}; name a folder that 'ringfence notes contribute' or 'notes run' wrote",
             folder.display(),
             if folder.exists() { "this is not a folder" } else { "there is no such folder" }
@@ -125,7 +123,7 @@ fn add_evidence(all: &mut Vec<Evidence>, folder: &Path) -> Result<(), Failure> {
                 if evidence.machine.simulated != (kind == "simulated") {
                     let other = if evidence.machine.simulated { "simulated" } else { "measured" };
                     let dir = dir.display();
-                    return Err(Failure::Usage(format!(
+                    return Err(Failure::usage(format!(
                         "{dir}: this was {other}: move it to {other}/"
                     )));
                 }
@@ -141,7 +139,7 @@ fn folders(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
         return Ok(Vec::new());
     }
     let failed =
-        |error: std::io::Error| Failure::Failed(format!("listing {}: {error}", dir.display()));
+        |error: std::io::Error| Failure::failed(format!("listing {}: {error}", dir.display()));
     let mut all = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();

@@ -35,7 +35,7 @@ fn check(args: &Commit) -> Result<(), Failure> {
 // A commit is slowed down by nothing here, so that its budget is a time.
 fn budget(text: &str) -> Result<Budget, Failure> {
     match flags::budget(text)? {
-        Budget::Slowdown(share) => Err(Failure::Usage(format!(
+        Budget::Slowdown(share) => Err(Failure::usage(format!(
             "--budget {share}: here it is the longest time of a commit, such as 'p99<10ms'; for a \
              slowdown next to another program use 'ringfence prove'"
         ))),
@@ -61,7 +61,7 @@ fn experiment(args: &Commit) -> Result<Experiment, Failure> {
     let task = flags::task(Commits::default(), &axes)?;
     // A name is no list, whatever commas it has.
     let task =
-        task.with(&Commits::default().dir(PathBuf::from(name)).into()).map_err(Failure::Usage)?;
+        task.with(&Commits::default().dir(PathBuf::from(name)).into()).map_err(Failure::usage)?;
     let mut measure = Measure {
         looks: vec![10],
         rounds: 1,

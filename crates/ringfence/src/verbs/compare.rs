@@ -14,7 +14,7 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
     let (before, after) =
         (ringfence_dataset::list(&args.before)?, ringfence_dataset::list(&args.after)?);
     let matched = compare::match_folders((&args.before, &before), (&args.after, &after))
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+        .map_err(Failure::usage_by)?;
     let alone = matched.alone;
     let mut compared: Vec<Compared> = Vec::new();
     let mut refused: Vec<(String, String)> = Vec::new();
@@ -34,7 +34,7 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
     if compared.is_empty() {
         let (name, why) = refused.into_iter().next().expect("there is at least one match");
         let name = if name.is_empty() { name } else { format!("{name}: ") };
-        return Err(Failure::Usage(format!("{name}{why}")));
+        return Err(Failure::usage(format!("{name}{why}")));
     }
     if let Some(path) = &args.html {
         page::put(path, "--html", || {

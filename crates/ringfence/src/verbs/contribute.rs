@@ -23,7 +23,7 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
     let mut ready = Vec::new();
     // All or none: what cannot be cleaned is found before anything is written.
     for dir in ringfence_dataset::list(&args.dataset)? {
-        let refuse = |why: String| Failure::Usage(format!("{}: {why}", dir.display()));
+        let refuse = |why: String| Failure::usage(format!("{}: {why}", dir.display()));
         let dataset = Dataset::open(&dir)?;
         if let Some(name) = borrowed_name(&dataset) {
             return Err(refuse(format!(
@@ -34,7 +34,7 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
         let cleaned = clean(&dataset, &private).map_err(refuse)?;
         let place = place(&to, &cleaned);
         if place.exists() {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::usage(format!(
                 "{} already exists: nothing was written",
                 place.display()
             )));
@@ -82,7 +82,7 @@ fn place(to: &Path, cleaned: &Cleaned) -> PathBuf {
 fn write(place: &Path, cleaned: &Cleaned, private: &[String]) -> Result<u64, Failure> {
     Recorder::copy(&cleaned.dataset, place)?;
     let failed =
-        |error: std::io::Error| Failure::Failed(format!("reading {}: {error}", place.display()));
+        |error: std::io::Error| Failure::failed(format!("reading {}: {error}", place.display()));
     let mut bytes = 0;
     for entry in std::fs::read_dir(place).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -92,11 +92,11 @@ fn write(place: &Path, cleaned: &Cleaned, private: &[String]) -> Result<u64, Fai
         let names: Vec<String> = private.to_vec();
         let text = String::from_utf8(content).unwrap_or_default();
         if let Some(what) = found(&text, &names).filter(|what| what.starts_with("the name")) {
-            return Err(Failure::Failed(format!("{}: {what} would be published", path.display())));
+            return Err(Failure::failed(format!("{}: {what} would be published", path.display())));
         }
     }
     if bytes > LARGEST {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{}: {} are too much to publish, {} is the most: measure fewer trials, rounds or cases",
             cleaned.dataset.dir.display(),
             Bytes(bytes),

@@ -52,8 +52,8 @@ fn name(durability: Durability) -> String {
 
 fn failure(error: &RegionError) -> Failure {
     if error.is_usage() {
-        Failure::Usage(error.to_string())
+        Failure::usage(error.to_string())
     } else {
-        Failure::Failed(error.to_string())
+        Failure::failed(error.to_string())
     }
 }

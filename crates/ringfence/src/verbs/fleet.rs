@@ -8,9 +8,8 @@ use std::time::Duration;
 use crate::args::fleet::{
     Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetRetry, FleetSubmit, FleetTask,
 };
-use ringfence_fleet::{
-    self as fleet, Engine, FleetError, Order, Ordered, Place, Read, Spec, State, Task,
-};
+use ringfence_experiment::Error;
+use ringfence_fleet::{self as fleet, Engine, Order, Ordered, Place, Read, Spec, State, Task};
 use ringfence_machine::root::FsRoot;
 use ringfence_report::fleet::{Compared, Question, compare_facts, compare_fleets, overview};
 use ringfence_report::json;
@@ -35,15 +34,6 @@ pub fn run(args: &Fleet) -> Result<(), Failure> {
     }
 }
 
-impl From<FleetError> for Failure {
-    fn from(error: FleetError) -> Self {
-        match error {
-            FleetError::Usage(text) => Self::Usage(text),
-            FleetError::Failed(text) => Self::Failed(text),
-        }
-    }
-}
-
 fn submit(args: &FleetSubmit) -> Result<(), Failure> {
     let FleetSubmit { places, local, hosts, limit, slurm, verb } = args;
     let (places, limit, slurm, verb) = (places.clone(), limit.clone(), slurm.clone(), verb.clone());
@@ -55,7 +45,7 @@ fn submit(args: &FleetSubmit) -> Result<(), Failure> {
     let Ordered { dir, spec, experiment } = fleet::order(&order, &called)?;
     let program = std::env::current_exe();
     let program =
-        program.map_err(|error| Failure::Failed(format!("finding this program: {error}")))?;
+        program.map_err(|error| Failure::failed(format!("finding this program: {error}")))?;
     fleet::create(&dir, &spec, &program, experiment.as_deref())?;
     let own = fleet::Submitting::begin(&dir)?;
     let all: Vec<u32> = (1..=spec.tasks).collect();
@@ -89,7 +79,7 @@ fn status(args: &FleetLook) -> Result<(), Failure> {
     }
     let without = lost + tasks.iter().filter(|task| task.left_out).count();
     match args.wait && without > 0 {
-        true => Err(Failure::Failed(format!("{} without figures", plural(without)))),
+        true => Err(Failure::failed(format!("{} without figures", plural(without)))),
         false => Ok(()),
     }
 }
@@ -157,17 +147,12 @@ fn here(dir: &Path, numbers: &[u32], own: fleet::Submitting) -> Result<(), Failu
     let lost = tasks.iter().filter(|task| task.state.is_lost()).count();
     if lost > 0 {
         let again = command(&["fleet", "retry"], dir);
-        return Err(Failure::Failed(format!("{} without figures; again: {again}", plural(lost))));
+        return Err(Failure::failed(format!("{} without figures; again: {again}", plural(lost))));
     }
     output::print(&format!("report: {}", command(&["fleet", "report"], dir)))
 }
 
-fn one(
-    dir: &Path,
-    number: u32,
-    root: &FsRoot,
-    stop: &AtomicBool,
-) -> Result<fleet::Outcome, FleetError> {
+fn one(dir: &Path, number: u32, root: &FsRoot, stop: &AtomicBool) -> Result<fleet::Outcome, Error> {
     let of_slurm = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     // Runs on one machine are told apart by their task.
     let here = || {
@@ -184,7 +169,7 @@ fn task(args: &FleetTask) -> Result<(), Failure> {
     let outcome = one(&args.dir, args.number, &host::root(&args.root)?, &stop)?;
     match outcome.reason {
         Some(reason) => {
-            Err(Failure::Failed(format!("task {} on {}: {reason}", args.number, outcome.node)))
+            Err(Failure::failed(format!("task {} on {}: {reason}", args.number, outcome.node)))
         }
         None => output::print(&format!("task {} on {}: done", args.number, outcome.node)),
     }
@@ -218,7 +203,7 @@ fn report(args: &FleetReport) -> Result<(), Failure> {
     let read = read(&args.dir, &spec, &tasks)?;
     let by = args.by.clone().unwrap_or_else(|| vec!["processor".into()]);
     let asked =
-        Question::new(by, args.figure.clone(), &args.at_least, &read).map_err(Failure::Usage)?;
+        Question::new(by, args.figure.clone(), &args.at_least, &read).map_err(Failure::usage)?;
     let compared = args
         .compare
         .as_ref()
@@ -263,5 +248,5 @@ fn compare(
     } else {
         compare_facts(read, what, asked)
     };
-    compared.map_err(|why| Failure::Usage(format!("--compare {what}: {why}")))
+    compared.map_err(|why| Failure::usage(format!("--compare {what}: {why}")))
 }

@@ -50,5 +50,5 @@ fn busiest() -> Busiest {
 }
 
 fn examine(inspect: &Inspect) -> Result<Machine, Failure> {
-    Machine::examine(&host::root(&inspect.root)?).map_err(|error| Failure::Usage(error.to_string()))
+    Machine::examine(&host::root(&inspect.root)?).map_err(Failure::usage_by)
 }

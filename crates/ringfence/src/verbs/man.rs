@@ -22,13 +22,13 @@ const MARK: &str = ".\\\" Written by 'ringfence man'.\n";
 pub fn run(asked: &args::Man) -> Result<(), Failure> {
     let dir = &asked.dir;
     let cannot = |path: &Path, why: &dyn std::fmt::Display| {
-        Failure::Usage(format!("{} cannot be written: {why}; name another folder", path.display()))
+        Failure::usage(format!("{} cannot be written: {why}; name another folder", path.display()))
     };
     let mut pages = Vec::new();
     let mut command = args::whole().disable_help_subcommand(true);
     command.build();
     let date = date(std::env::var("SOURCE_DATE_EPOCH").ok().as_deref(), SystemTime::now());
-    add(&command, &date, &mut pages).map_err(|error| Failure::Failed(error.to_string()))?;
+    add(&command, &date, &mut pages).map_err(Failure::failed_by)?;
     // All are looked at before one is written.
     for path in pages.iter().map(|(name, _)| dir.join(name)) {
         let ours = |found: &String| found.starts_with(MARK);

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::shell;
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
@@ -29,7 +30,7 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
     let Some(dir) = &args.resume else {
         let question = question(args, &machine)?;
         if let Some(path) = &flags.save {
-            let kinds = question.kinds().map_err(Failure::Usage)?;
+            let kinds = question.kinds().map_err(Failure::usage)?;
             experiment::save(&question.screening(&kinds), path)?;
             let mut again = command(&["run"], path);
             if let Some(machine) = &args.on.machine {
@@ -44,10 +45,9 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
         return measure(&question, &dir, &machine, flags);
     };
     if !args.task.is_empty() || args.present.is_some() || args.placement.is_some() {
-        return Err(Failure::Usage(
+        return Err(Failure::usage(
             "--resume continues with the tasks, pairs and placement of that folder: leave out \
-             --task, --present and --placement"
-                .into(),
+             --task, --present and --placement",
         ));
     }
     if args.on.machine.is_some() {
@@ -58,7 +58,7 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
         return Err(resume::refused(flag));
     }
     let question = Question::read(dir)?.ok_or_else(|| {
-        Failure::Usage(format!("{}: name a folder that 'ringfence pair' wrote", dir.display()))
+        Failure::usage(format!("{}: name a folder that 'ringfence pair' wrote", dir.display()))
     })?;
     measure(&question, dir, &machine, flags)
 }
@@ -79,16 +79,16 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
         ..Measure::default()
     };
     let ask = |measures| Question::new(&args.task, args.present.as_deref(), placement, 1, measures);
-    let question = ask([measure.clone(), measure]).map_err(Failure::Usage)?;
+    let question = ask([measure.clone(), measure]).map_err(Failure::usage)?;
     // The flags are those of an experiment: apply them to one of these.
-    let kinds = question.kinds().map_err(Failure::Usage)?;
+    let kinds = question.kinds().map_err(Failure::usage)?;
     let mut experiment = question.screening(&kinds);
     flags::apply(&mut experiment, flags)?;
     experiment.check()?;
     let least = ringfence_studies::plan(&experiment, machine)?.least_time();
     let least = Span(least.div_f64(SCREENING)).rounded_up();
     if let Some(time) = experiment.measure.time.filter(|time| *time < least) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--time {time} is too short: figures of all pairs, and of those that are measured \
              again, take at least {least} here; give more time, or shorter windows (--window)"
         )));
@@ -108,7 +108,7 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     }
     let tasks = &args.task;
     Question::new(tasks, args.present.as_deref(), placement, experiment.seed, measures)
-        .map_err(Failure::Usage)
+        .map_err(Failure::usage)
 }
 
 // Both parts of it have a time, or both have trials.
@@ -160,7 +160,7 @@ fn measure(
     })?;
     match &outcome.ended_early {
         None => Ok(()),
-        Some(why) if machine.simulated.is_some() => Err(Failure::Failed(format!(
+        Some(why) if machine.simulated.is_some() => Err(Failure::failed(format!(
             "{why}; what was simulated until then is in {}; start again in a new folder",
             dir.display()
         ))),
@@ -169,7 +169,7 @@ fn measure(
             let dir = dir.display();
             let text =
                 format!("{why}; what was measured until then is in {dir}; continue with: {again}");
-            Err(Failure::early(why, text))
+            Err(Error::early(why, text).into())
         }
     }
 }

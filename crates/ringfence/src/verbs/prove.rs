@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringfence_engine::available;
+use ringfence_experiment::Error;
 use ringfence_experiment::Measure;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
@@ -30,7 +31,7 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
     }
     let machine = host::machine(&args.on)?;
     let (mut question, dir) = match &args.resume {
-        Some(dir) => (Files::of(dir).read().map_err(Failure::Usage)?.question, dir.clone()),
+        Some(dir) => (Files::of(dir).read()?.question, dir.clone()),
         None => {
             let question = question(args)?;
             (question, results::new_dir(args.output.out.as_deref(), "prove")?)
@@ -89,7 +90,7 @@ fn refuse_what_changes_or_goes_on(args: &Prove) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    Err(Failure::Usage(why.into()))
+    Err(Failure::usage(why))
 }
 
 fn measure(
@@ -153,7 +154,7 @@ fn measure(
     }
     match (&done.ended_early, done.findings.verdict) {
         (Some(why), _) if simulated => Err(experiment::kept(why, dir, machine)),
-        (Some(why), _) => Err(Failure::early(why, folder::proof_goes_on(why, simulated, dir))),
+        (Some(why), _) => Err(Error::early(why, folder::proof_goes_on(why, simulated, dir)).into()),
         (None, verdict) => match Exit::of(verdict) {
             Exit::Done => Ok(()),
             other => Err(Failure::Verdict(other)),
@@ -193,7 +194,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         }
     }
     if let Some(span) = args.warm_up.as_deref().filter(|_| !programs) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--warm-up {span}: only programs are warmed up, and no task here is a program"
         )));
     }
@@ -211,7 +212,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     check_trials(args.trials)?;
     let pair = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(Failure::Usage(format!("--try-env: '{text}' is not of the form KEY=VALUE"))),
+        _ => Err(Failure::usage(format!("--try-env: '{text}' is not of the form KEY=VALUE"))),
     };
     let question = Question {
         victim,
@@ -259,7 +260,7 @@ pub(super) fn quantity(budget: Budget, metric: Option<&str>) -> Result<Quantity,
     let asked = metric.map(|metric| flags::parsed::<Quantity>("metric", metric)).transpose()?;
     match (budget, asked) {
         (Budget::AtMost(bounded, _), Some(asked)) if asked != bounded => {
-            Err(Failure::Usage(format!(
+            Err(Failure::usage(format!(
                 "--metric {asked} and --budget '{budget}' name two metrics: leave --metric out, \
                  since the budget names its metric"
             )))
@@ -288,7 +289,7 @@ fn as_tasks_need(mut question: Question, args: &Prove) -> Question {
 fn other_dir(dir: &Path) -> Result<PathBuf, Failure> {
     let usable = available::folder_to_write(dir).and_then(|()| std::fs::canonicalize(dir));
     usable.map_err(|error| {
-        Failure::Usage(format!(
+        Failure::usage(format!(
             "--other-dir: files cannot be created in '{}': {error}; name another folder",
             dir.display()
         ))

@@ -36,7 +36,7 @@ pub fn run(asked: &PutBack) -> Result<(), Failure> {
             output::print(&text)?;
         }
     }
-    if all.failed.is_empty() { Ok(()) } else { Err(Failure::Failed(all.failed.join("\n"))) }
+    if all.failed.is_empty() { Ok(()) } else { Err(Failure::failed(all.failed.join("\n"))) }
 }
 
 // What is in the journals of changes: control groups and settings.

@@ -24,13 +24,13 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     flags::set_time(&mut time, flags.time.as_deref())?;
     if let Some(verb) = folder::kind(dir) {
         let resume = command(&[&verb, "--resume"], dir);
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{}: 'ringfence {verb}' wrote this: {resume}",
             dir.display()
         )));
     }
     if Survey::is_at(dir) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{}: a survey cannot be continued as a whole; name one of the datasets in it, or start \
              a new survey",
             dir.display()
@@ -72,7 +72,7 @@ fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
 
 /// That a flag cannot be given with `--resume`.
 pub fn refused(flag: &str) -> Failure {
-    Failure::Usage(format!(
+    Failure::usage(format!(
         "--{flag} cannot be combined with --resume, which follows the original plan; leave it out, \
          or start a new run"
     ))

@@ -23,15 +23,14 @@ pub fn run(args: &Run) -> Result<(), Failure> {
         (None, Some(_)) if args.on.machine.is_some() => return Err(resume::refused("machine")),
         (None, Some(dir)) => return resume::run(dir, &args.measuring),
         (Some(_), Some(_)) => {
-            return Err(Failure::Usage(
+            return Err(Failure::usage(
                 "name an experiment file, or a dataset with --resume, but not both: a dataset \
-                 contains its experiment"
-                    .into(),
+                 contains its experiment",
             ));
         }
         (None, None) => {
-            return Err(Failure::Usage(
-                "name an experiment file, FILE.toml, or a dataset with --resume".into(),
+            return Err(Failure::usage(
+                "name an experiment file, FILE.toml, or a dataset with --resume",
             ));
         }
     };
@@ -44,7 +43,7 @@ pub(super) fn read(file: &Path) -> Result<Experiment, Failure> {
         let again = file.join("experiment.toml");
         let again =
             again.is_file().then(|| format!("; measure it again: {}", command(&["run"], &again)));
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{}: this is a dataset and not an experiment file; print its results: {}{}",
             file.display(),
             command(&["show"], file),
@@ -52,7 +51,7 @@ pub(super) fn read(file: &Path) -> Result<Experiment, Failure> {
         )));
     }
     let text = text_file::read(file, LONGEST_FILE).map_err(|error| {
-        Failure::Usage(format!("{}: {error}; name an experiment file", file.display()))
+        Failure::usage(format!("{}: {error}; name an experiment file", file.display()))
     })?;
-    Experiment::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
+    Experiment::parse(&text).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
 }

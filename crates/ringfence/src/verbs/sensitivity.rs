@@ -29,7 +29,7 @@ pub(super) fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experi
     let footprint = |text: &String| {
         let footprint: Bytes = parsed("footprint", text)?;
         if footprint < LEAST {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::usage(format!(
                 "--footprint {text}: at least {LEAST}, the block that polluters write"
             )));
         }

@@ -83,7 +83,7 @@ fn save(options: &Options, machine: &Machine) -> Result<(), Failure> {
     let dir = &options.dir;
     empty_or_absent(dir)?;
     std::fs::create_dir_all(dir)
-        .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
+        .map_err(|error| Failure::usage(format!("{} cannot be created: {error}", dir.display())))?;
     let experiments = survey::planned(options, machine);
     for experiment in &experiments {
         experiment::save(experiment, &dir.join(format!("{}.toml", experiment.name)))?;

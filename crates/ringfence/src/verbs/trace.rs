@@ -30,7 +30,7 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
     let dir = new_dir(asked)?;
     let out = whole(&dir);
     if let Some(file) = files.iter().find(|file| !asked.in_place && out.starts_with(file)) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{} is inside {}, which is copied: name another folder with --out",
             printable(&dir.to_string_lossy()),
             printable(&file.to_string_lossy())
@@ -58,7 +58,7 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
             return Err(refused(error));
         }
     };
-    let lost = |error: RecordingError| Failure::Failed(error.to_string());
+    let lost = |error: RecordingError| Failure::failed(error.to_string());
     writer.finish(outcome.ended.clone()).map_err(lost)?;
     tell(asked, &dir, &outcome);
     // Nothing to show, in a folder that was not asked for.
@@ -69,7 +69,7 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
         Ended::Exited(0) => Ok(()),
         Ended::Exited(code) => Err(Failure::Command(code as u8)),
         Ended::Signal(signal) => Err(Failure::Command(128 + signal as u8)),
-        Ended::Stopped(reason) => Err(Failure::Failed(format!("recording stopped: {reason}"))),
+        Ended::Stopped(reason) => Err(Failure::failed(format!("recording stopped: {reason}"))),
     }
 }
 
@@ -80,7 +80,7 @@ fn new_dir(asked: &Trace) -> Result<PathBuf, Failure> {
         None => Ok(dir),
         Some(root) => fs::create_dir_all(root)
             .map(|()| dir.clone())
-            .map_err(|error| Failure::Usage(format!("cannot create {}: {error}", root.display()))),
+            .map_err(|error| Failure::usage(format!("cannot create {}: {error}", root.display()))),
     }
 }
 
@@ -90,7 +90,7 @@ fn inside() -> Result<(), Failure> {
         let what = "the command cannot be given copies in place of the files";
         let remedy = "this system does not allow users to mount; copy the files yourself and use \
                       --in-place";
-        Failure::Usage(format!("{what}: {error}; {remedy}"))
+        Failure::usage(format!("{what}: {error}; {remedy}"))
     };
     let this = std::env::current_exe().map_err(failed)?;
     let mut again = std::process::Command::new(this);
@@ -120,7 +120,7 @@ fn inside() -> Result<(), Failure> {
     match status.code() {
         Some(0) => Ok(()),
         Some(code) => Err(Failure::Command(code as u8)),
-        None => Err(Failure::Failed("the recorder was killed".to_owned())),
+        None => Err(Failure::failed("the recorder was killed")),
     }
 }
 
@@ -194,7 +194,7 @@ fn names(asked: &Trace) -> String {
 
 fn import(log: &Path, out: &Path) -> Result<(), Failure> {
     let named = |error: &dyn std::fmt::Display| {
-        Failure::Usage(format!("{}: {error}", printable(&log.to_string_lossy())))
+        Failure::usage(format!("{}: {error}", printable(&log.to_string_lossy())))
     };
     let file = fs::File::open(log).map_err(|error| named(&error))?;
     let about = About { recorder: "pmemcheck".to_owned(), ..About::default() };
@@ -227,14 +227,14 @@ fn import(log: &Path, out: &Path) -> Result<(), Failure> {
 }
 
 fn failure(error: RecordingError) -> Failure {
-    Failure::Usage(error.to_string())
+    Failure::usage(error.to_string())
 }
 
 fn refused(error: RecordError) -> Failure {
     match error {
         RecordError::Start { .. } | RecordError::Copy { .. } | RecordError::Mount { .. } => {
-            Failure::Usage(error.to_string())
+            Failure::usage(error.to_string())
         }
-        error => Failure::Failed(error.to_string()),
+        error => Failure::failed(error.to_string()),
     }
 }

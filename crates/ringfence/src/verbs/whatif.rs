@@ -1,10 +1,11 @@
 //! `whatif`: one plan on a described machine, and on the same with changes.
 
+use ringfence_experiment::Error;
 use ringfence_experiment::Experiment;
 use ringfence_machine::Machine;
 use ringfence_report::json;
+use ringfence_studies::measure;
 use ringfence_studies::whatif::Files;
-use ringfence_studies::{StudyError, measure};
 
 use crate::args::{Measuring, On, Verb, WhatIf, parse_words};
 use crate::failure::Failure;
@@ -18,12 +19,12 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
     let description = host::description(&args.machine)?;
     let (changed, changes) = description
         .with_changes(&args.change)
-        .map_err(|error| Failure::Usage(format!("--change: {error}")))?;
+        .map_err(|error| Failure::usage(format!("--change: {error}")))?;
     let machines = [description.machine(), changed.machine()];
     let experiment = experiment(&args.command, &machines[0])?;
     let mut plans = Vec::new();
     for (machine, which) in machines.iter().zip(["as it is described", "as it was changed"]) {
-        let on = |error: StudyError| Failure::Usage(format!("on the machine {which}: {error}"));
+        let on = |error: Error| Failure::usage(format!("on the machine {which}: {error}"));
         let plan = ringfence_studies::plan(&experiment, machine).map_err(on)?;
         ringfence_studies::refuse_nothing(&plan, machine).map_err(on)?;
         plans.push(plan);
@@ -44,7 +45,7 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
         }
     }
     files.keep(&description.title, &changes)?;
-    let found = files.read().map_err(Failure::Failed)?;
+    let found = files.read()?;
     if args.output.json {
         output::print_json(&json::whatif(&found, &dir))?;
     } else {
@@ -56,7 +57,7 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
 
 // What the command behind `--` asks for, with its flags applied.
 fn experiment(words: &[String], machine: &Machine) -> Result<Experiment, Failure> {
-    let inner = parse_words(words).map_err(|error| Failure::Usage(format!("after --: {error}")))?;
+    let inner = parse_words(words).map_err(|error| Failure::usage(format!("after --: {error}")))?;
     let (mut experiment, on, measuring): (Experiment, On, Measuring) = match inner.verb {
         Verb::Write(args) => (super::write::experiment(&args)?, args.on, args.measuring),
         Verb::Neighbours(args) => (super::neighbours::experiment(&args)?, args.on, args.measuring),
@@ -66,12 +67,12 @@ fn experiment(words: &[String], machine: &Machine) -> Result<Experiment, Failure
         Verb::Run(args) => match (&args.file, &args.resume) {
             (Some(file), None) => (super::run::read(file)?, args.on, args.measuring),
             _ => {
-                return Err(Failure::Usage("after --: 'run' takes an experiment file here".into()));
+                return Err(Failure::usage("after --: 'run' takes an experiment file here"));
             }
         },
         _ => {
             let verb = words.first().map_or("", String::as_str);
-            return Err(Failure::Usage(format!(
+            return Err(Failure::usage(format!(
                 "after --: '{verb}' cannot be simulated twice; use write, neighbours, sensitivity \
                  or run"
             )));
@@ -86,7 +87,7 @@ fn experiment(words: &[String], machine: &Machine) -> Result<Experiment, Failure
         (output.quiet, "--quiet", "give it before --"),
     ];
     if let Some((_, flag, instead)) = before.into_iter().find(|(given, ..)| *given) {
-        return Err(Failure::Usage(format!("after --: {flag} cannot be used there: {instead}")));
+        return Err(Failure::usage(format!("after --: {flag} cannot be used there: {instead}")));
     }
     flags::apply(&mut experiment, &measuring)?;
     experiment.check()?;

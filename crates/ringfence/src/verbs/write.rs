@@ -16,14 +16,11 @@ pub fn run(args: &Write) -> Result<(), Failure> {
 
 // What is wrong with memory at a path begins with the target that was typed.
 fn of_the_target(failure: Failure, target: &str) -> Failure {
-    match (failure, target.split_once(':')) {
-        (Failure::Usage(why), Some((_, path)))
-            if why.contains(path) && !why.contains("--") && !why.starts_with(path) =>
-        {
-            Failure::Usage(format!("--target {target}: {why}"))
-        }
-        (failure, _) => failure,
-    }
+    failure.map_usage(|why| {
+        let (_, path) = target.split_once(':')?;
+        let unnamed = why.contains(path) && !why.contains("--") && !why.starts_with(path);
+        unnamed.then(|| format!("--target {target}: {why}"))
+    })
 }
 
 // What the experiment would refuse too, but as a value of its file and not of a flag.
@@ -31,14 +28,14 @@ fn check(args: &Write) -> Result<(), Failure> {
     words("instruction", args.instruction.as_deref(), &Instruction::ALL.map(Instruction::name))?;
     words("fence-at", args.fence_at.as_deref(), &FenceAt::ALL.map(FenceAt::name))?;
     if args.fence.as_deref() == Some("none") {
-        return Err(Failure::Usage(
-            "--fence: 'none' is not a kind of fence; for no fence: --fence-at none".into(),
+        return Err(Failure::usage(
+            "--fence: 'none' is not a kind of fence; for no fence: --fence-at none",
         ));
     }
     words("fence", args.fence.as_deref(), &FenceKind::ALL.map(FenceKind::name))?;
     words("width", args.width.as_deref(), &WidthChoice::ALL.map(WidthChoice::name))?;
     for target in args.target.iter().flat_map(|list| list.split(',')) {
-        target.parse::<Target>().map_err(|error| Failure::Usage(format!("--target: {error}")))?;
+        target.parse::<Target>().map_err(|error| Failure::usage(format!("--target: {error}")))?;
     }
     Ok(())
 }

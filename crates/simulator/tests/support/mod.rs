@@ -6,15 +6,15 @@
 use std::sync::atomic::AtomicBool;
 
 use ringfence_engine::runner::{self, Observer, Progress};
-use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
+use ringfence_experiment::{Error, Experiment};
 use ringfence_simulator::{Description, SimulatedEngine, catalogue, plan};
 
 pub struct Nobody;
 
 impl Observer for Nobody {
-    fn samples(&mut self, _: &[Sample]) -> Result<(), String> {
+    fn samples(&mut self, _: &[Sample]) -> Result<(), Error> {
         Ok(())
     }
 

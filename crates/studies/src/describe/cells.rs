@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use ringfence_analysis::results;
 use ringfence_engine::{Engine, Measured as Window};
-use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::{Case, NotRun, Plan};
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::Task;
+use ringfence_experiment::{Error, Experiment};
 use ringfence_simulator::{Description, SimulatedEngine};
 use serde::Serialize;
 
@@ -91,11 +91,13 @@ impl Measured {
     ///
     /// # Errors
     /// One sentence, where a text is in no label, or no cell is left.
-    pub fn named(&self, texts: &[String]) -> Result<Vec<usize>, String> {
+    pub fn named(&self, texts: &[String]) -> Result<Vec<usize>, Error> {
         let has = |text: &String| self.cells.iter().any(|cell| cell.label.contains(text.as_str()));
         if let Some(text) = texts.iter().find(|text| !has(text)) {
             let first = self.cells.first().map_or("nothing", |cell| cell.label.as_str());
-            return Err(format!("no cell label contains '{text}'; one label is '{first}'"));
+            return Err(Error::usage(format!(
+                "no cell label contains '{text}'; one label is '{first}'"
+            )));
         }
         let is_named = |cell: &Cell| texts.iter().any(|text| cell.label.contains(text.as_str()));
         let places = self.cells.iter().enumerate().filter(|(_, cell)| is_named(cell));
@@ -111,21 +113,20 @@ impl Measured {
         &self,
         description: &Description,
         cells: &[usize],
-    ) -> Result<Vec<Option<f64>>, String> {
+    ) -> Result<Vec<Option<f64>>, Error> {
         let machine = description.machine();
-        let plan = ringfence_simulator::plan(&self.experiment, description, &machine)
-            .map_err(|error| error.to_string())?;
+        let plan = ringfence_simulator::plan(&self.experiment, description, &machine)?;
         let threads =
             std::thread::available_parallelism().map_or(1, usize::from).min(cells.len().max(1));
         let share = |thread: usize| {
             let own = cells.iter().enumerate().filter(move |(place, _)| place % threads == thread);
             let simulated = own.map(|(place, cell)| {
-                Ok::<_, String>((place, simulate_one(&plan, &self.cells[*cell].case, description)?))
+                Ok::<_, Error>((place, simulate_one(&plan, &self.cells[*cell].case, description)?))
             });
-            simulated.collect::<Result<Vec<_>, String>>()
+            simulated.collect::<Result<Vec<_>, Error>>()
         };
         let mut all = vec![None; cells.len()];
-        let parts: Vec<Result<Vec<_>, String>> = std::thread::scope(|scope| {
+        let parts: Vec<Result<Vec<_>, Error>> = std::thread::scope(|scope| {
             let started: Vec<_> =
                 (0..threads).map(|thread| scope.spawn(move || share(thread))).collect();
             started.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
@@ -141,11 +142,7 @@ impl Measured {
 
 // A case alone, in one trial: the machine begins empty, so that the result does not depend on what
 // else is asked.
-fn simulate_one(
-    plan: &Plan,
-    case: &Case,
-    description: &Description,
-) -> Result<Option<f64>, String> {
+fn simulate_one(plan: &Plan, case: &Case, description: &Description) -> Result<Option<f64>, Error> {
     let same = |other: &Case| (&other.arm, &other.params) == (&case.arm, &case.params);
     let Some(number) = plan.cases.iter().position(same) else { return Ok(None) };
     if plan.refusal(number).is_some() {
@@ -158,11 +155,10 @@ fn simulate_one(
         .collect();
     let stop = AtomicBool::new(false);
     let mut engine = SimulatedEngine::new(&alone, description, &stop);
-    let failed = |error: ringfence_engine::EngineError| error.to_string();
-    engine.begin_trial(0).map_err(failed)?;
+    engine.begin_trial(0)?;
     let mut time = |number: usize| {
-        let windows = engine.window(&alone.cases[number].active).map_err(failed)?;
-        Ok::<_, String>(ns_per_unit(&windows, alone.metric))
+        let windows = engine.window(&alone.cases[number].active)?;
+        Ok::<_, Error>(ns_per_unit(&windows, alone.metric))
     };
     let baseline = alone.cases[number].baseline.map(&mut time).transpose()?;
     let own = time(number)?;
@@ -188,7 +184,7 @@ pub fn predict(
     description: &Description,
     measured: &Measured,
     used: &[usize],
-) -> Result<Predicted, String> {
+) -> Result<Predicted, Error> {
     let all: Vec<usize> = (0..measured.cells.len()).collect();
     let simulated = measured.simulate(description, &all)?;
     let (mut own, mut others) = (Vec::new(), Vec::new());

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use ringfence_experiment::Error;
 use ringfence_simulator::Description;
 use serde::Serialize;
 
@@ -92,14 +93,16 @@ pub fn fit(
     keys: &[String],
     origin: &str,
     tell: &mut dyn FnMut(f64),
-) -> Result<Fit, String> {
+) -> Result<Fit, Error> {
     let values: BTreeMap<String, String> =
         description.values().into_iter().map(|value| (value.path, value.value)).collect();
     for key in keys {
+        let name = &description.name;
         let value =
-            values.get(key).ok_or_else(|| format!("{} has no value {key}", description.name))?;
-        edit::parse(value)
-            .ok_or_else(|| format!("{key} = {value} is not a number, and cannot be fitted"))?;
+            values.get(key).ok_or_else(|| Error::usage(format!("{name} has no value {key}")))?;
+        edit::parse(value).ok_or_else(|| {
+            Error::usage(format!("{key} = {value} is not a number, and cannot be fitted"))
+        })?;
     }
     let mut search = Search { measured, used, tried: 0 };
     let mut best = description.clone();
@@ -134,8 +137,7 @@ pub fn fit(
     }
     for change in &changes {
         let source = format!("fitted to {origin}, from {}", change.before);
-        best = edit::set(&best, &change.path, &change.after, &source)
-            .map_err(|error| error.to_string())?;
+        best = edit::set(&best, &change.path, &change.after, &source).map_err(Error::usage_by)?;
     }
     let before = predict(description, measured, used)?;
     let after = predict(&best, measured, used)?;
@@ -149,7 +151,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn error(&mut self, description: &Description) -> Result<f64, String> {
+    fn error(&mut self, description: &Description) -> Result<f64, Error> {
         self.tried += 1;
         let simulated = self.measured.simulate(description, self.used)?;
         let pairs = self.used.iter().zip(&simulated);
@@ -159,7 +161,10 @@ impl Search<'_> {
             })
             .collect();
         match logs.len() {
-            0 => Err(format!("{} cannot simulate any of the cells used", description.name)),
+            0 => Err(Error::usage(format!(
+                "{} cannot simulate any of the cells used",
+                description.name
+            ))),
             count => Ok(logs.iter().sum::<f64>() / count as f64),
         }
     }

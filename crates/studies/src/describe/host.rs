@@ -7,6 +7,7 @@
 //! that [`USED`] names; all other cells are left for [`crate::describe::predict`] to be judged by.
 
 use crate::survey::{Reloads, Survey};
+use ringfence_experiment::Error;
 use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task, Write};
 use ringfence_machine::Machine;
 use ringfence_machine::probe::{Capacity, Plateau};
@@ -57,22 +58,16 @@ pub fn host(
     machine: &Machine,
     surveyed: Option<(&Survey, Option<&Measured>, &str)>,
     tell: &mut dyn FnMut(f64),
-) -> Result<Written, String> {
+) -> Result<Written, Error> {
     if machine.simulated.is_some() {
-        return Err("this was simulated: its machine file already exists".into());
+        return Err(Error::usage("this was simulated: its machine file already exists"));
     }
-    let mut file = File::like(machine)?;
-    file.topology(machine)?;
-    file.processor(machine);
-    file.generation(machine);
-    file.caches(machine, surveyed.map(|(survey, _, date)| (survey, date)))?;
-    if let Some((survey, _, date)) = surveyed {
-        file.survey(survey, date)?;
-    }
-    file.nodes(machine);
-    let text = file.text();
-    let description = Description::parse(&text)
-        .map_err(|error| format!("the measured values do not describe a valid machine: {error}"))?;
+    let known = surveyed.map(|(survey, _, date)| (survey, date));
+    let text = File::of(machine, known).map_err(Error::usage)?.text();
+    let description = Description::parse(&text).map_err(|error| {
+        let what = "the measured values do not describe a valid machine";
+        Error::usage_by(error).within(what)
+    })?;
     let Some((_, Some(measured), date)) = surveyed else {
         return Ok(Written { description, fit: None });
     };
@@ -117,6 +112,19 @@ struct File {
 }
 
 impl File {
+    fn of(machine: &Machine, surveyed: Option<(&Survey, &str)>) -> Result<Self, String> {
+        let mut file = Self::like(machine)?;
+        file.topology(machine)?;
+        file.processor(machine);
+        file.generation(machine);
+        file.caches(machine, surveyed)?;
+        if let Some((survey, date)) = surveyed {
+            file.survey(survey, date)?;
+        }
+        file.nodes(machine);
+        Ok(file)
+    }
+
     // As a file that comes with the program, of the same maker, with its ordinary memory alone.
     fn like(machine: &Machine) -> Result<Self, String> {
         let name = match machine.processor.vendor.as_deref() {

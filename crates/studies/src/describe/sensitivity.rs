@@ -1,5 +1,6 @@
 //! Which figure moves by how much when a value of the machine file does.
 
+use ringfence_experiment::Error;
 use ringfence_simulator::Description;
 use serde::Serialize;
 
@@ -45,7 +46,7 @@ pub fn sensitivity(
     description: &Description,
     cells: &Measured,
     tell: &mut dyn FnMut(f64),
-) -> Result<Sensitivity, String> {
+) -> Result<Sensitivity, Error> {
     let all: Vec<usize> = (0..cells.cells.len()).collect();
     let figures = cells.simulate(description, &all)?;
     let values: Vec<_> = description

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringfence_experiment::Error;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::Reason;
 use ringfence_experiment::task::Flush;
@@ -11,14 +12,14 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::{Cache, Support};
-use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
+use ringfence_resctrl::{Options, Resctrl, State, transaction};
 use ringfence_simulator::Description;
 
 use super::{
     Apart, Capabilities, NAME, Question, after, create, default_cache, flush_once, nominal, remove,
     shared_out,
 };
-use crate::{Here, Kept, Planned, Stage, Study, StudyError};
+use crate::{Here, Kept, Planned, Stage, Study};
 
 /// An experiment over everything that can keep the region, then one after each flush of a region of
 /// its own.
@@ -33,7 +34,7 @@ pub struct Locking<'a> {
 }
 
 /// Makes an experiment ready: as the caller's flags want it, or refused.
-pub type Ready<'a> = dyn Fn(Experiment, &Machine) -> Result<Experiment, StudyError> + 'a;
+pub type Ready<'a> = dyn Fn(Experiment, &Machine) -> Result<Experiment, Error> + 'a;
 
 impl<'a> Locking<'a> {
     /// The study of a question, whose first experiment is ready. A region that is held is replaced
@@ -61,7 +62,7 @@ impl Study for Locking<'_> {
         None
     }
 
-    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, Error> {
         let machine = here.machine;
         let planned = |dir: &Path, experiment: Experiment| {
             Planned::new(&experiment.name, dir.into(), &experiment, machine).map(Some)
@@ -78,21 +79,21 @@ impl Study for Locking<'_> {
                 continue;
             }
             if here.is_stopped() {
-                return Err(StudyError::Interrupted);
+                return Err(Error::interrupted());
             }
             return planned(&beside(here.dir, flush), self.after(flush, here.machine)?);
         }
         Ok(None)
     }
 
-    fn conclude(&mut self, _: &[Stage], _: Option<&str>) -> Result<(), StudyError> {
+    fn conclude(&mut self, _: &[Stage], _: Option<&str>) -> Result<(), Error> {
         self.held.take().map_or(Ok(()), Held::end)
     }
 }
 
 impl Locking<'_> {
     // A fresh region, flushed once.
-    fn after(&mut self, flush: Flush, machine: &Machine) -> Result<Experiment, StudyError> {
+    fn after(&mut self, flush: Flush, machine: &Machine) -> Result<Experiment, Error> {
         self.held.take().map_or(Ok(()), Held::end)?;
         let fresh = Held::make(self.root, machine, self.cpu, self.question.size)?;
         flush_once(&fresh.fs, NAME, flush)?;
@@ -126,7 +127,7 @@ pub fn capabilities(
         };
     };
     let apart = || -> Result<Apart, Reason> {
-        let say = |error: Error| error.to_string();
+        let say = |error: ringfence_resctrl::Error| error.to_string();
         let at = default_cache(&fs, &machine.topology, None, cpu).map_err(say)?;
         let way = Cache::read(root, &fs, at.0, at.1).map_err(say)?.way;
         let (info, state) = (fs.info().map_err(say)?, State::read(&fs).map_err(say)?);
@@ -177,19 +178,14 @@ impl Held {
     ///
     /// # Errors
     /// Where resctrl is not mounted, refuses, or another process holds a region for this.
-    pub fn make(
-        root: &FsRoot,
-        machine: &Machine,
-        cpu: CpuId,
-        bytes: Bytes,
-    ) -> Result<Self, StudyError> {
-        let fs = Resctrl::find(root).map_err(Error::from)?;
+    pub fn make(root: &FsRoot, machine: &Machine, cpu: CpuId, bytes: Bytes) -> Result<Self, Error> {
+        let fs = Resctrl::find(root).map_err(ringfence_resctrl::Error::from)?;
         let options = Options::default();
         if let Some(owner) = transaction::owner(NAME, &options)
             && owner.tid != std::process::id()
             && fs.kernel().started(owner.tid) == Some(owner.start)
         {
-            return Err(StudyError::from(Error::Busy(format!(
+            return Err(Error::from(ringfence_resctrl::Error::Busy(format!(
                 "process {} is measuring with the region '{}': wait for it to end",
                 owner.tid, NAME
             ))));
@@ -203,10 +199,10 @@ impl Held {
     }
 
     /// Removes it.
-    fn end(self) -> Result<(), StudyError> {
+    fn end(self) -> Result<(), Error> {
         let removed = remove(&self.fs, NAME, &Options::default());
         std::mem::forget(self);
-        removed.map(|_| ()).map_err(StudyError::from)
+        removed.map(|_| ()).map_err(Error::from)
     }
 }
 

@@ -21,7 +21,7 @@ use std::path::Path;
 use ringfence_experiment::task::{Flush, FlushBetween, Memory, OneTask, Reads, Settings, Tasks};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{
-    Arm, Experiment, ExperimentError, Kind, Limit, Measure, Placement, PlacementKind, Role,
+    Arm, Error, Experiment, Kind, Limit, Measure, Placement, PlacementKind, Role,
 };
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
@@ -77,10 +77,7 @@ impl Row {
 ///
 /// # Errors
 /// Where the reader makes no sense, such as a size that is not a multiple of 4 KiB.
-pub fn experiment(
-    asked: &Question,
-    capabilities: &Capabilities,
-) -> Result<Experiment, ExperimentError> {
+pub fn experiment(asked: &Question, capabilities: &Capabilities) -> Result<Experiment, Error> {
     let question = "What keeps a region in the cache, from noise and from flush instructions?";
     of_rows(asked, EXPERIMENT, question, &rows(capabilities))
 }
@@ -90,7 +87,7 @@ pub fn experiment(
 ///
 /// # Errors
 /// As [`experiment`].
-pub fn after(asked: &Question, flush: Flush) -> Result<Experiment, ExperimentError> {
+pub fn after(asked: &Question, flush: Flush) -> Result<Experiment, Error> {
     let question = format!("Does a locked region still keep its lines after one {flush} of each?");
     let malloc = Row::new("malloc", Settings::default(), false);
     let rows = [malloc, Row::locked(&after_name(flush), false)];
@@ -106,7 +103,7 @@ fn of_rows(
     name: &str,
     question: &str,
     rows: &[Row],
-) -> Result<Experiment, ExperimentError> {
+) -> Result<Experiment, Error> {
     let window = window(asked)?;
     let mut arms = Vec::new();
     for row in rows {
@@ -186,8 +183,8 @@ fn reader(asked: &Question) -> Tasks {
 }
 
 // Long enough for a pause and a round.
-fn window(asked: &Question) -> Result<Span, ExperimentError> {
-    let reader = OneTask::try_from(reader(asked)).map_err(ExperimentError)?;
+fn window(asked: &Question) -> Result<Span, Error> {
+    let reader = OneTask::try_from(reader(asked)).map_err(Error::usage)?;
     Ok(reader.task().least_window().unwrap_or(asked.interval))
 }
 
@@ -378,7 +375,7 @@ mod tests {
     #[test]
     fn readers_that_make_no_sense_are_refused() {
         let error = experiment(&asked(Bytes(100)), &Capabilities::default()).unwrap_err();
-        assert!(error.0.contains("at least 4KiB"), "{error}");
+        assert!(error.text().contains("at least 4KiB"), "{error}");
     }
 
     // Where a region is locked anew before each window, it is flushed among the other arms.

@@ -12,7 +12,7 @@ use ringfence_dataset::{Manifest, Recorder};
 use ringfence_engine::available;
 use ringfence_engine::program::instructions_are_counted;
 use ringfence_engine::runner::{self, Observer, Progress};
-use ringfence_engine::{Engine, EngineError, Used};
+use ringfence_engine::{Engine, Used};
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
@@ -20,11 +20,12 @@ use ringfence_experiment::scale::Scale;
 use ringfence_experiment::start::Start;
 use ringfence_experiment::task::{Command, ProgramUnit, Task};
 use ringfence_experiment::units::Span;
+use ringfence_experiment::{Error, ErrorKind};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_workloads::room;
 
-use crate::{StudyError, engines};
+use crate::engines;
 
 pub use resume::{continue_or_begin, resume};
 pub use time::{Asked, set_default_time, set_time};
@@ -59,7 +60,7 @@ pub struct Measurement {
 /// made with the first samples: what cannot be begun leaves nothing behind.
 ///
 /// # Errors
-/// [`StudyError::Usage`] for what makes no sense or cannot be had here; [`StudyError::Failed`]
+/// A usage error for what makes no sense or cannot be had here; a failure
 /// where nothing was measured or could be kept. What fails later is in [`Measurement::ended`].
 pub fn measure(
     mut plan: Plan,
@@ -67,11 +68,11 @@ pub fn measure(
     dir: &Path,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Measurement, StudyError> {
+) -> Result<Measurement, Error> {
     plan.fit_to_time();
     let plan = plan;
     // Before anything runs: a folder that cannot be used should not cost a minute first.
-    Recorder::check(dir).map_err(|error| StudyError::Usage(error.to_string()))?;
+    Recorder::check(dir).map_err(Error::usage_by)?;
     let mut recording = Recording {
         plan: &plan,
         machine,
@@ -80,13 +81,12 @@ pub fn measure(
         scale: None,
         starts: Vec::new(),
         noted: 0,
-        refused: None,
         began: None,
         progress,
     };
     if plan.measured().is_empty() {
-        recording.begin().map_err(StudyError::Failed)?;
-        let manifest = recording.finish(&Ended::Complete).map_err(StudyError::Failed)?;
+        recording.begin()?;
+        let manifest = recording.finish(&Ended::Complete)?;
         return Ok(Measurement {
             samples: Vec::new(),
             ended: Ended::Complete,
@@ -110,16 +110,13 @@ pub fn measure(
     let used = used(&plan, engine.as_ref());
     let left = engine.end();
     let (samples, ended) = ran?;
-    if let Some(why) = recording.refused.take() {
-        return Err(StudyError::Usage(why));
-    }
     if samples.is_empty() {
         match ended {
             Ended::Interrupted => {
-                return Err(StudyError::Interrupted);
+                return Err(Error::interrupted());
             }
-            Ended::Failed(why) => return Err(StudyError::Failed(why)),
-            Ended::Limit(why) => return Err(StudyError::Limit(why)),
+            Ended::Failed(why) => return Err(Error::failed(why)),
+            Ended::Limit(why) => return Err(Error::new(ErrorKind::Limit, why)),
             Ended::Time => return Err(too_short_for_a_trial(&plan)),
             Ended::Complete | Ended::Precise => {}
         }
@@ -130,7 +127,7 @@ pub fn measure(
     if let Ended::Failed(why) = &ended
         && !ringfence_dataset::is_dataset(dir)
     {
-        return Err(StudyError::Failed(why.clone()));
+        return Err(Error::failed(why.clone()));
     }
     let (steps_before, left) = (0, left?);
     Ok(Measurement { samples, ended, scale, plan, steps_before, starts, used, left, manifest })
@@ -144,8 +141,8 @@ pub fn with_engine<T>(
     plan: &Plan,
     machine: &Machine,
     stop: &AtomicBool,
-    with: impl FnOnce(&Plan, &mut dyn Engine) -> Result<T, EngineError>,
-) -> Result<T, StudyError> {
+    with: impl FnOnce(&Plan, &mut dyn Engine) -> Result<T, Error>,
+) -> Result<T, Error> {
     if machine.simulated.is_none() {
         nothing_is_only_simulated(plan)?;
     }
@@ -153,15 +150,15 @@ pub fn with_engine<T>(
     let mut engine = engines::choose(plan, machine, stop)?;
     let done = with(plan, engine.as_mut());
     engine.end()?;
-    Ok(done?)
+    done
 }
 
 // Why measuring ended, when its dataset was brought to an end, or not: then all that was measured
 // is in its journal, and measuring can be resumed from there.
-fn finished(end: Result<Option<Manifest>, String>, ended: Ended) -> (Ended, Option<Manifest>) {
+fn finished(end: Result<Option<Manifest>, Error>, ended: Ended) -> (Ended, Option<Manifest>) {
     match (end, ended) {
         (Err(_), Ended::Failed(why)) => (Ended::Failed(why), None),
-        (Err(why), _) => (Ended::Failed(why), None),
+        (Err(why), _) => (Ended::Failed(why.to_string()), None),
         (Ok(manifest), ended) => (ended, manifest),
     }
 }
@@ -173,13 +170,13 @@ fn used(plan: &Plan, engine: &dyn Engine) -> Vec<Used> {
 /// Refuses a plan whose time is too short for a figure of even one case.
 ///
 /// # Errors
-/// [`StudyError::Usage`], with the least time that is enough.
-pub fn check_time(plan: &Plan) -> Result<(), StudyError> {
+/// A usage error, with the least time that is enough.
+pub fn check_time(plan: &Plan) -> Result<(), Error> {
     let least = plan.least_time_for_one();
     let measure = &plan.experiment.measure;
     let Some(time) = measure.time.filter(|time| time.0 < least) else { return Ok(()) };
     let least = Span(least).rounded_up();
-    Err(StudyError::Usage(match measure.episode {
+    Err(Error::usage(match measure.episode {
         Some(_) => format!(
             "a time of {time} is too short: a figure needs at least {FEWEST_TRIALS} trials, and \
              the episodes of one trial, with and without aggressors, take {}; give {least} or \
@@ -200,10 +197,10 @@ pub fn check_time(plan: &Plan) -> Result<(), StudyError> {
     }))
 }
 
-fn too_short_for_a_trial(plan: &Plan) -> StudyError {
+fn too_short_for_a_trial(plan: &Plan) -> Error {
     let time = plan.experiment.measure.time;
     let time = time.map_or(String::new(), |time| format!(" of {}", Span(time.0).rounded_up()));
-    StudyError::Usage(format!(
+    Error::usage(format!(
         "the time{time} ran out before anything was measured, and a figure needs at least \
          {FEWEST_TRIALS} trials: give several times as much"
     ))
@@ -220,16 +217,16 @@ fn times_loads_on(plan: &Plan) -> Option<CpuId> {
 /// tasks.
 ///
 /// # Errors
-/// [`StudyError::Usage`] otherwise.
-pub fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
+/// A usage error otherwise.
+pub fn tasks_can_be_measured(plan: &Plan) -> Result<(), Error> {
     nothing_is_only_simulated(plan)?;
     progress_can_be_seen(plan)?;
     services_are_there(plan)?;
-    room::for_tasks(plan).map_err(StudyError::Usage)
+    room::for_tasks(plan).map_err(Error::usage)
 }
 
 // Checked before anything else: running processes are looked up, and a service is asked once.
-fn services_are_there(plan: &Plan) -> Result<(), StudyError> {
+fn services_are_there(plan: &Plan) -> Result<(), Error> {
     ringfence_engine::host::find_all(plan)?;
     for (role, variants) in plan.experiment.roles.iter().zip(&plan.variants) {
         let probes = variants.iter().filter_map(|variant| match &variant.task {
@@ -238,16 +235,16 @@ fn services_are_there(plan: &Plan) -> Result<(), StudyError> {
         });
         for probe in probes {
             let asked = ringfence_workloads::probe::Prober::new(probe);
-            asked.map_err(|error| StudyError::Usage(format!("{}: {error}", role.name)))?;
+            asked.map_err(|error| Error::usage(format!("{}: {error}", role.name)))?;
         }
     }
     Ok(())
 }
 
-fn nothing_is_only_simulated(plan: &Plan) -> Result<(), StudyError> {
+fn nothing_is_only_simulated(plan: &Plan) -> Result<(), Error> {
     for active in plan.run_cases().flat_map(|case| &plan.cases[case].active) {
         if let Task::Trace(trace) = &plan.variants[active.role][active.variant].task {
-            return Err(StudyError::Usage(available::only_simulated(trace).into()));
+            return Err(Error::usage(available::only_simulated(trace)));
         }
     }
     Ok(())
@@ -255,14 +252,14 @@ fn nothing_is_only_simulated(plan: &Plan) -> Result<(), StudyError> {
 
 // CPU time says how much a program ran, not how fast: as a victim's figure it would show no harm
 // where there is some.
-fn progress_can_be_seen(plan: &Plan) -> Result<(), StudyError> {
+fn progress_can_be_seen(plan: &Plan) -> Result<(), Error> {
     let counted = instructions_are_counted();
     for (role, variants) in plan.variants.iter().enumerate() {
         for variant in variants {
             let Task::Command(Command { unit, run, .. }) = &variant.task else { continue };
             let unseen = matches!(unit, ProgramUnit::Auto | ProgramUnit::Instructions) && !counted;
             if role == plan.metric && unseen {
-                return Err(StudyError::Usage(format!(
+                return Err(Error::usage(format!(
                     "the progress of '{run}' is not visible: the kernel counts no instructions \
                      here ('ringfence doctor' explains why); let it print a line per unit of work, \
                      let it report a counter, or time its runs: use prove's --victim-progress \
@@ -271,7 +268,7 @@ fn progress_can_be_seen(plan: &Plan) -> Result<(), StudyError> {
                 )));
             }
             if role != plan.metric && *unit == ProgramUnit::WholeRun {
-                return Err(StudyError::Usage(format!(
+                return Err(Error::usage(format!(
                     "'{run}' is not a victim: only the metric's role can be timed by whole runs; \
                      use --aggressor-progress runs, or unit = \"runs\" in an \
                      experiment file"
@@ -291,49 +288,45 @@ struct Recording<'a> {
     starts: Vec<Start>,
     // How many of these the recorder has.
     noted: usize,
-    // Why the folder cannot be used, where that was found only when there was something to record.
-    refused: Option<String>,
     // When the first trial had started.
     began: Option<Instant>,
     progress: &'a mut dyn FnMut(Progress),
 }
 
 impl Recording<'_> {
-    fn begin(&mut self) -> Result<&mut Recorder, String> {
+    // A folder may turn out to be of no use only when there is something to record: it is refused
+    // then. What cannot be written into it later is a failure.
+    fn begin(&mut self) -> Result<&mut Recorder, Error> {
         if self.recorder.is_none() {
-            let machine = serde_json::to_value(self.machine).map_err(|error| error.to_string())?;
-            let mut recorder =
-                Recorder::create(&self.dir, self.plan, &machine).map_err(|error| {
-                    self.refused = error.is_usage().then(|| error.to_string());
-                    error.to_string()
-                })?;
+            let machine = serde_json::to_value(self.machine).map_err(Error::failed_by)?;
+            let mut recorder = Recorder::create(&self.dir, self.plan, &machine)?;
             if let Some(scale) = self.scale {
-                recorder.note_scale(scale).map_err(|error| error.to_string())?;
+                recorder.note_scale(scale).map_err(Error::failed_by)?;
             }
             self.recorder = Some(recorder);
         }
         Ok(self.recorder.as_mut().expect("made above"))
     }
 
-    fn note_said(&mut self, said: &Result<Vec<String>, EngineError>) {
+    fn note_said(&mut self, said: &Result<Vec<String>, Error>) {
         if let (Some(recorder), Ok(said)) = (&mut self.recorder, said) {
             recorder.note_said(said);
         }
     }
 
-    fn finish(&mut self, ended: &Ended) -> Result<Option<Manifest>, String> {
+    fn finish(&mut self, ended: &Ended) -> Result<Option<Manifest>, Error> {
         let Some(mut recorder) = self.recorder.take() else { return Ok(None) };
-        recorder.note_starts(&self.starts[self.noted..]).map_err(|error| error.to_string())?;
-        recorder.finish(ended).map(Some).map_err(|error| error.to_string())
+        recorder.note_starts(&self.starts[self.noted..]).map_err(Error::failed_by)?;
+        recorder.finish(ended).map(Some).map_err(Error::failed_by)
     }
 }
 
 impl Observer for Recording<'_> {
-    fn samples(&mut self, samples: &[Sample]) -> Result<(), String> {
+    fn samples(&mut self, samples: &[Sample]) -> Result<(), Error> {
         let new = self.starts[self.noted..].to_vec();
-        self.begin()?.note_starts(&new).map_err(|error| error.to_string())?;
+        self.begin()?.note_starts(&new).map_err(Error::failed_by)?;
         self.noted = self.starts.len();
-        self.begin()?.append(samples).map_err(|error| error.to_string())
+        self.begin()?.append(samples).map_err(Error::failed_by)
     }
 
     // Once the first trial has started, nothing is refused any more.

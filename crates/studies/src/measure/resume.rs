@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringfence_dataset::{Dataset, Lock, Recorder};
 use ringfence_engine::runner::{self, Earlier, Progress};
+use ringfence_experiment::Error;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample;
@@ -13,7 +14,7 @@ use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 
 use super::{Measurement, Recording, progress_can_be_seen};
-use crate::{StudyError, engines};
+use crate::engines;
 
 /// Resumes the dataset in `dir` where it stopped, for whatever reason; one that
 /// [`Dataset::is_done`] is returned unchanged. Its experiment, order and placement stay what they
@@ -23,29 +24,28 @@ use crate::{StudyError, engines};
 /// ended when its time was spent is resumed only with more.
 ///
 /// # Errors
-/// [`StudyError::Usage`] where this is not a dataset, where another program is measuring it, or
+/// A usage error where this is not a dataset, where another program is measuring it, or
 /// where it was measured on another machine or by another version: such figures are not mixed.
-/// [`StudyError::Failed`] as in [`super::measure`].
+/// A failure as in [`super::measure`].
 pub fn resume(
     dir: &Path,
     machine: &Machine,
     time: Option<Span>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Measurement, StudyError> {
+) -> Result<Measurement, Error> {
     let lock = Lock::take(dir)?;
     let dataset = Dataset::open(dir)?;
     if dataset.is_done() && !(time.is_some() && dataset.manifest.ended == Some(Ended::Time)) {
         return Ok(done(dataset));
     }
     if let Some(reason) = why_not(&dataset, machine) {
-        return Err(StudyError::Usage(format!("{} cannot go on: {reason}", dir.display())));
+        return Err(Error::usage(format!("{} cannot go on: {reason}", dir.display())));
     }
     progress_can_be_seen(&dataset.plan)?;
 
-    let earlier = earlier(&dataset).map_err(|problem| {
-        StudyError::Usage(format!("{} cannot go on: {problem}", dir.display()))
-    })?;
+    let earlier = earlier(&dataset)
+        .map_err(|problem| Error::usage(format!("{} cannot go on: {problem}", dir.display())))?;
     let steps_before = earlier.steps();
     let mut plan = dataset.plan.clone();
     if let Some(whole) = &mut plan.experiment.measure.time {
@@ -64,7 +64,6 @@ pub fn resume(
         scale: None,
         starts: Vec::new(),
         noted: 0,
-        refused: None,
         began: None,
         progress,
     };
@@ -90,7 +89,7 @@ pub fn continue_or_begin(
     dir: &Path,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Measurement, StudyError> {
+) -> Result<Measurement, Error> {
     if !ringfence_dataset::is_dataset(dir) {
         // A program killed while it began one may have left parts without any sample.
         Recorder::clear_unbegun(dir)?;
@@ -104,7 +103,7 @@ pub fn continue_or_begin(
         why_not(&dataset, machine)
     };
     if let Some(reason) = reason {
-        return Err(StudyError::Usage(format!("{}: {reason}; name a new folder", dir.display())));
+        return Err(Error::usage(format!("{}: {reason}; name a new folder", dir.display())));
     }
     drop(dataset);
     resume(dir, machine, None, stop, progress)

@@ -19,7 +19,7 @@ pub mod question;
 use std::path::Path;
 use std::time::Duration;
 
-use ringfence_experiment::{Experiment, Kind as Of};
+use ringfence_experiment::{Error, Experiment, Kind as Of};
 use ringfence_machine::Machine;
 
 pub use assignment::Assignment;
@@ -27,7 +27,6 @@ pub use outcome::{Advice, Confirmed, KindEntry, Next, Outcome, PairEntry, Verdic
 pub use progress::Progress;
 pub use question::{Kind, Question, letter};
 
-use crate::StudyError;
 use crate::{Done, Here, Kept, Planned, Stage, Study};
 
 /// Folder of the first dataset: every pair.
@@ -40,8 +39,8 @@ pub const CONFIRM: &str = "confirm";
 /// # Errors
 /// Where nothing can be measured; nothing is left behind then. What fails or is interrupted later
 /// is part of the outcome.
-pub fn run(question: &Question, here: &mut Here) -> Result<Done<Outcome>, StudyError> {
-    let kinds = question.kinds().map_err(StudyError::Usage)?;
+pub fn run(question: &Question, here: &mut Here) -> Result<Done<Outcome>, Error> {
+    let kinds = question.kinds().map_err(Error::usage)?;
     let screening = question.screening(&kinds);
     can_be_run(&screening, here.machine, &kinds)?;
     is_ours_or_empty(question, here.dir)?;
@@ -66,7 +65,7 @@ impl Study for Pairing<'_> {
         Some(Kept::new(question::FILE, self.question))
     }
 
-    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, Error> {
         if stages.is_empty() {
             let experiment = self.question.screening(&self.kinds);
             let dir = self.dir.join(SCREEN);
@@ -82,11 +81,7 @@ impl Study for Pairing<'_> {
         advice.map(again).transpose()
     }
 
-    fn conclude(
-        &mut self,
-        stages: &[Stage],
-        ended_early: Option<&str>,
-    ) -> Result<Outcome, StudyError> {
+    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Outcome, Error> {
         Outcome::of(self.question, &self.kinds, stages, ended_early)
     }
 }
@@ -98,9 +93,9 @@ impl Outcome {
         kinds: &[Kind],
         stages: &[Stage],
         ended_early: Option<&str>,
-    ) -> Result<Self, StudyError> {
+    ) -> Result<Self, Error> {
         let stage = |kind| Stage::find(stages, |of| *of == kind);
-        let screen = stage(Of::PairScreen).ok_or(StudyError::Interrupted)?;
+        let screen = stage(Of::PairScreen).ok_or(Error::interrupted())?;
         let fresh = stage(Of::PairConfirmation).filter(|stage| stage.is_done);
         let fresh = fresh.map(|stage| (stage.plan, stage.samples));
         let outcome = Self::new(question, kinds, (screen.plan, screen.samples), fresh);
@@ -112,8 +107,8 @@ impl Outcome {
 ///
 /// # Errors
 /// One sentence where something in it is damaged.
-pub fn read(dir: &Path) -> Result<Option<(Question, Outcome)>, StudyError> {
-    let usage = |error: String| StudyError::Usage(error);
+pub fn read(dir: &Path) -> Result<Option<(Question, Outcome)>, Error> {
+    let usage = |error: String| Error::usage(error);
     let Some(question) = Question::read(dir).map_err(|error| usage(error.to_string()))? else {
         return Ok(None);
     };
@@ -129,7 +124,7 @@ pub fn read(dir: &Path) -> Result<Option<(Question, Outcome)>, StudyError> {
 }
 
 // Every pair is needed: one that cannot be run would leave assignments out.
-fn can_be_run(screening: &Experiment, machine: &Machine, kinds: &[Kind]) -> Result<(), StudyError> {
+fn can_be_run(screening: &Experiment, machine: &Machine, kinds: &[Kind]) -> Result<(), Error> {
     let plan = crate::plan(screening, machine)?;
     let refused = (0..plan.cases.len()).find_map(|case| Some((case, plan.refusal(case)?)));
     match refused {
@@ -140,17 +135,17 @@ fn can_be_run(screening: &Experiment, machine: &Machine, kinds: &[Kind]) -> Resu
                 .map(|(kind, entry)| format!("{} is '{}'", letter(kind), entry.text))
                 .collect();
             let (arm, texts) = (&plan.cases[case].arm, texts.join(", "));
-            Err(StudyError::Usage(format!("{arm} cannot be run here, because {reason} ({texts})")))
+            Err(Error::usage(format!("{arm} cannot be run here, because {reason} ({texts})")))
         }
         None => Ok(()),
     }
 }
 
-fn is_ours_or_empty(question: &Question, dir: &Path) -> Result<(), StudyError> {
+fn is_ours_or_empty(question: &Question, dir: &Path) -> Result<(), Error> {
     match Question::read(dir)? {
         None => Ok(ringfence_dataset::Recorder::check(dir)?),
         Some(stored) if stored == *question => Ok(()),
-        Some(_) => Err(StudyError::Usage(format!(
+        Some(_) => Err(Error::usage(format!(
             "{} contains another question: name a new folder, or resume that one: {}",
             dir.display(),
             ringfence_experiment::shell::line([

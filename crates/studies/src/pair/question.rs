@@ -8,8 +8,7 @@ use ringfence_dataset::text_file;
 use ringfence_engine::available;
 use ringfence_experiment::task::{OneTask, Task, Tasks};
 use ringfence_experiment::{
-    Arm, Experiment, ExperimentError, Kind as Of, Measure, OneOrMany, Placement, PlacementKind,
-    Role,
+    Arm, Error, Experiment, Kind as Of, Measure, OneOrMany, Placement, PlacementKind, Role,
 };
 use serde::{Deserialize, Serialize};
 
@@ -188,10 +187,10 @@ impl Question {
     ///
     /// # Errors
     /// One sentence where it cannot be read.
-    pub fn read(dir: &Path) -> Result<Option<Self>, ExperimentError> {
+    pub fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(FILE);
         let broken = |error: &dyn std::fmt::Display| {
-            ExperimentError(format!("{}: {error}; restore the original", path.display()))
+            Error::usage(format!("{}: {error}; restore the original", path.display()))
         };
         let text = match text_file::read(&path, text_file::LONGEST) {
             Ok(text) => text,

@@ -7,9 +7,10 @@
 
 use std::time::Duration;
 
-use ringfence_engine::{Engine, EngineError, Measured};
+use ringfence_engine::{Engine, Measured};
 use ringfence_experiment::plan::{self, Active, Plan};
 use ringfence_experiment::task::Task;
+use ringfence_experiment::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 use super::VICTIM;
@@ -97,7 +98,7 @@ pub fn measure(
     plan: &Plan,
     engine: &mut dyn Engine,
     time: Option<Duration>,
-) -> Result<Control, EngineError> {
+) -> Result<Control, Error> {
     let case = plan.measured().first().copied().unwrap_or(0);
     let (task, active) = (plan.metric_task(case), plan.cases[case].active.clone());
     let whole_runs = plan::is_whole_run(task);
@@ -120,7 +121,7 @@ pub fn measure(
         let before = (control.running, control.stopped);
         match pair(engine, &active, plan, &mut control) {
             // What was seen before tells enough.
-            Err(EngineError::OutOfTime) if control.stopped.1 > 0.0 => break,
+            Err(error) if error.kind() == ErrorKind::OutOfTime && control.stopped.1 > 0.0 => break,
             other => other?,
         }
         let running = less(control.running, before.0);
@@ -148,14 +149,14 @@ fn pair(
     active: &[Active],
     plan: &Plan,
     control: &mut Control,
-) -> Result<(), EngineError> {
+) -> Result<(), Error> {
     let (running, took) = window(engine, active, plan, false)?;
     add(&mut control.running, running);
     while control.running.0 == 0.0 && control.running.1 < PATIENCE.as_nanos() as f64 {
         add(&mut control.running, window(engine, active, plan, false)?.0);
     }
     if control.running.0 == 0.0 {
-        return Err(EngineError::Usage(no_progress(plan, control)));
+        return Err(Error::usage(no_progress(plan, control)));
     }
     match window(engine, active, plan, true) {
         Ok((stopped, stopped_took)) => {
@@ -178,7 +179,7 @@ fn window(
     active: &[Active],
     plan: &Plan,
     stop: bool,
-) -> Result<((f64, f64), f64), EngineError> {
+) -> Result<((f64, f64), f64), Error> {
     engine.stop_half_of_the_time(stop);
     let measured = engine.window(active);
     engine.stop_half_of_the_time(false);
@@ -259,10 +260,10 @@ mod tests {
 
     impl Engine for Simulated {
         // No arm of these experiments asks for anything to be set apart.
-        fn arrange(&mut self, _: usize) -> Result<(), EngineError> {
+        fn arrange(&mut self, _: usize) -> Result<(), Error> {
             Ok(())
         }
-        fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        fn end(self: Box<Self>) -> Result<Vec<String>, Error> {
             Ok(Vec::new())
         }
         fn elapsed(&self) -> Duration {
@@ -274,18 +275,18 @@ mod tests {
         fn stop_half_of_the_time(&mut self, stop: bool) {
             self.stopped = stop;
         }
-        fn begin_trial(&mut self, _: u32) -> Result<(), EngineError> {
+        fn begin_trial(&mut self, _: u32) -> Result<(), Error> {
             Ok(())
         }
-        fn probe(&mut self, _: &[CpuId]) -> Result<Option<f64>, EngineError> {
+        fn probe(&mut self, _: &[CpuId]) -> Result<Option<f64>, Error> {
             Ok(None)
         }
-        fn window(&mut self, _: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        fn window(&mut self, _: &[Active]) -> Result<Vec<Measured>, Error> {
             let side = usize::from(self.stopped);
             let delay = if self.stopped { std::mem::take(&mut self.delay) } else { 0 };
             let length = Duration::from_millis(self.ms[side] + delay);
             if self.limit.is_some_and(|limit| self.now + length > limit) {
-                return Err(EngineError::OutOfTime);
+                return Err(Error::out_of_time());
             }
             self.now += length;
             let ns = length.as_nanos() as u64;
@@ -299,11 +300,7 @@ mod tests {
         }
     }
 
-    fn controlled(
-        unit: &str,
-        units: [u64; 2],
-        ms: [u64; 2],
-    ) -> (Result<Control, EngineError>, Duration) {
+    fn controlled(unit: &str, units: [u64; 2], ms: [u64; 2]) -> (Result<Control, Error>, Duration) {
         controlled_by(None, 0, unit, units, ms)
     }
 
@@ -313,7 +310,7 @@ mod tests {
         unit: &str,
         units: [u64; 2],
         ms: [u64; 2],
-    ) -> (Result<Control, EngineError>, Duration) {
+    ) -> (Result<Control, Error>, Duration) {
         let mut victim = Tasks::from(text::program("victim --fast"));
         victim.set("unit", &unit.into()).unwrap();
         if told.is_some() && unit == "whole-run" {
@@ -387,14 +384,16 @@ mod tests {
             controlled_by(Some([20_000_000, 45_000_000]), 0, "latencies", [100, 50], [100, 100]);
         assert_eq!(control.unwrap().ratio(), Some(4.5));
         let (control, took) = controlled_by(Some([0, 0]), 0, "latencies", [0, 0], [100, 100]);
-        assert!(matches!(control, Err(EngineError::Usage(_))), "{control:?}");
+        assert!(control.as_ref().is_err_and(Error::is_usage), "{control:?}");
         assert_eq!(took, PATIENCE);
     }
 
     #[test]
     fn no_progress_is_said_within_seconds() {
         let (control, took) = controlled("lines", [0, 0], [100, 100]);
-        let Err(EngineError::Usage(why)) = control else { panic!("{control:?}") };
+        let error = control.unwrap_err();
+        assert!(error.is_usage(), "{error:?}");
+        let why = error.text();
         assert!(
             why.contains("'victim --fast' showed no progress in 2.0 s alone (lines of output)"),
             "{why}"
@@ -417,6 +416,6 @@ mod tests {
     #[test]
     fn a_run_that_does_not_end_in_time_is_given_up() {
         let (control, took) = controlled("whole-run", [1, 1], [100_000, 200_000]);
-        assert_eq!((control, took), (Err(EngineError::OutOfTime), Duration::ZERO));
+        assert_eq!((control, took), (Err(Error::out_of_time()), Duration::ZERO));
     }
 }

@@ -1,7 +1,6 @@
 //! Leaving a proven setting in place.
 
-use crate::StudyError;
-use ringfence_engine::EngineError;
+use ringfence_experiment::Error;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Share;
 use ringfence_limits::{OWN_GROUP, attachment, own_group, resctrl};
@@ -26,7 +25,7 @@ pub struct Kept {
 ///
 /// # Errors
 /// What the kernel refuses; and where something of resctrl is kept already.
-pub fn keep(proof: &Proof) -> Result<Option<Kept>, StudyError> {
+pub fn keep(proof: &Proof) -> Result<Option<Kept>, Error> {
     if proof.verdict != Verdict::Met {
         return Ok(None);
     }
@@ -35,12 +34,12 @@ pub fn keep(proof: &Proof) -> Result<Option<Kept>, StudyError> {
     if candidate.arm.resctrl().next().is_some() {
         let experiment = experiments::confirmation(question, false, candidate, 0, Given::default());
         let kept = resctrl::keep(&experiment, &candidate.arm.name, |role| running(question, role));
-        let resctrl = Some(kept.map_err(EngineError::from)?);
+        let resctrl = Some(kept?);
         return Ok(Some(Kept { resctrl, limits: Vec::new() }));
     }
     let Task::Attached(attached) = question.aggressor.task() else { return Ok(None) };
     let limits = candidate.arm.limits_of(AGGRESSOR);
-    let limits = OWN_GROUP.keep(attached, limits, quota(candidate)).map_err(EngineError::from)?;
+    let limits = OWN_GROUP.keep(attached, limits, quota(candidate))?;
     Ok((!limits.is_empty()).then_some(Kept { resctrl: None, limits }))
 }
 

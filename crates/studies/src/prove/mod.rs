@@ -29,7 +29,8 @@ mod simulated {
     use rand_xoshiro::Xoshiro256PlusPlus;
     use rand_xoshiro::rand_core::SeedableRng;
     use ringfence_engine::runner::{self, Observer, Progress};
-    use ringfence_engine::{Engine, EngineError, Measured};
+    use ringfence_engine::{Engine, Measured};
+    use ringfence_experiment::Error;
     use ringfence_experiment::budget::Budget;
     use ringfence_experiment::plan::{Active, Plan};
     use ringfence_experiment::sample::Sample;
@@ -74,29 +75,29 @@ mod simulated {
     }
 
     impl Engine for Machine<'_> {
-        fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        fn end(self: Box<Self>) -> Result<Vec<String>, Error> {
             Ok(Vec::new())
         }
         fn elapsed(&self) -> Duration {
             self.now
         }
 
-        fn begin_trial(&mut self, _: u32) -> Result<(), EngineError> {
+        fn begin_trial(&mut self, _: u32) -> Result<(), Error> {
             self.now += START;
             self.trials = (0..self.plan.cases.len()).map(|_| self.noise(TRIAL)).collect();
             Ok(())
         }
 
-        fn probe(&mut self, _: &[CpuId]) -> Result<Option<f64>, EngineError> {
+        fn probe(&mut self, _: &[CpuId]) -> Result<Option<f64>, Error> {
             Ok(None)
         }
 
-        fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
+        fn arrange(&mut self, case: usize) -> Result<(), Error> {
             self.case = case;
             Ok(())
         }
 
-        fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, Error> {
             self.now += LENGTH;
             let arm = self.plan.cases[self.case].arm.clone();
             let slowdown =
@@ -119,7 +120,7 @@ mod simulated {
     struct Nobody;
 
     impl Observer for Nobody {
-        fn samples(&mut self, _: &[Sample]) -> Result<(), String> {
+        fn samples(&mut self, _: &[Sample]) -> Result<(), Error> {
             Ok(())
         }
 

@@ -723,7 +723,7 @@ mod tests {
             text.replace("\"schema\":1,\"kind\"", "\"schema\":3,\"kind\""),
         )
         .unwrap();
-        assert!(files.read().unwrap_err().contains("schema 3 is newer than this program"));
+        assert!(files.read().unwrap_err().text().contains("schema 3 is newer than this program"));
     }
 
     #[test]

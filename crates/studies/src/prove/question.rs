@@ -6,7 +6,7 @@ use ringfence_dataset::text_file;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::{OneTask, Task};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Measure, PlacementKind, Reason};
+use ringfence_experiment::{Error, Measure, PlacementKind, Reason};
 use ringfence_machine::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 
@@ -169,24 +169,27 @@ impl Files {
     ///
     /// # Errors
     /// One sentence.
-    pub fn read(&self) -> Result<Record, String> {
+    pub fn read(&self) -> Result<Record, Error> {
         let path = self.record();
         let text = text_file::read(&path, text_file::LONGEST).map_err(|error| {
-            format!("{}: {error}; name a folder that 'ringfence prove' wrote", path.display())
+            let hint = "name a folder that 'ringfence prove' wrote";
+            Error::usage(format!("{}: {error}; {hint}", path.display())).because(error)
         })?;
-        let damaged = |why: String| format!("{}: {why}; restore the original", path.display());
-        let record: Record = serde_json::from_str(&text)
-            .map_err(|error| damaged(format!("this is not a valid record ({error})")))?;
+        let damaged =
+            |why: String| Error::usage(format!("{}: {why}; restore the original", path.display()));
+        let record: Record = serde_json::from_str(&text).map_err(|error| {
+            damaged(format!("this is not a valid record ({error})")).because(error)
+        })?;
         match (record.schema, record.kind.as_str()) {
             (1..=SCHEMA, "prove") => Ok(Record { schema: SCHEMA, ..record }),
             (1..=SCHEMA, kind) => {
                 Err(damaged(format!("this is the record of another verb, '{kind}'")))
             }
-            (newer, _) => Err(format!(
+            (newer, _) => Err(Error::usage(format!(
                 "{}: schema {newer} is newer than this program, which reads 1 to {SCHEMA}: use a \
                  newer ringfence",
                 path.display()
-            )),
+            ))),
         }
     }
 }

@@ -7,7 +7,7 @@ use ringfence_analysis::results;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{PlacementKind, Reason};
+use ringfence_experiment::{Error, ErrorKind, PlacementKind, Reason};
 use ringfence_machine::Machine;
 
 use super::proof::Proof;
@@ -19,23 +19,23 @@ use super::{
     order,
 };
 use crate::measure;
-use crate::{Done, Here, Kept, Planned, Stage, Study, StudyError};
+use crate::{Done, Here, Kept, Planned, Stage, Study};
 use ringfence_limits::lever::{Candidate, LeverContext, Shared};
 
 /// The baseline's plan: what can be checked before anything runs.
 ///
 /// # Errors
 /// One sentence for what makes no sense or cannot be had here.
-pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, StudyError> {
+pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, Error> {
     let names = levers::names();
     if let Some(name) = question.levers.iter().find(|name| !names.contains(&name.as_str())) {
-        return Err(StudyError::Usage(format!(
+        return Err(Error::usage(format!(
             "'{name}' is not a lever; the levers are: {}",
             names.join(", ")
         )));
     }
     if let Some(why) = control::does_nothing(question.victim.task()) {
-        return Err(StudyError::Usage(why));
+        return Err(Error::usage(why));
     }
     let whole = whole_runs(question);
     let plan = crate::plan(&experiments::baseline(question, whole, Given::default()), machine)?;
@@ -63,7 +63,7 @@ pub fn default_time(question: &Question, plan: &Plan, machine: &Machine) -> Opti
 ///
 /// # Errors
 /// One sentence, with the least that makes sense.
-pub fn check_time(question: &Question, plan: &Plan, machine: &Machine) -> Result<(), StudyError> {
+pub fn check_time(question: &Question, plan: &Plan, machine: &Machine) -> Result<(), Error> {
     if whole_runs(question) {
         return Ok(());
     }
@@ -75,7 +75,7 @@ fn check_least(
     trial: Duration,
     whole: bool,
     machine: &Machine,
-) -> Result<(), StudyError> {
+) -> Result<(), Error> {
     let least = least_time(question, trial, whole);
     let Some(time) = question.time.filter(|time| time.0 < least) else { return Ok(()) };
     let takes = Takes { trial, baseline: least, ..Takes::default() };
@@ -110,9 +110,9 @@ fn least_time(question: &Question, trial: Duration, whole: bool) -> Duration {
     time::least(trial, control, first)
 }
 
-fn too_short(time: Span, least: Duration, enough: Duration) -> StudyError {
+fn too_short(time: Span, least: Duration, enough: Duration) -> Error {
     let tenths = (least.as_secs_f64() * 10.0).ceil() / 10.0;
-    StudyError::Usage(format!(
+    Error::usage(format!(
         "--time {time} is too short: the first look alone takes at least {tenths:.1}s here; give \
          --time {}s, which is enough for levers too, or shorter windows (--window)",
         enough.as_secs()
@@ -140,7 +140,7 @@ fn whole_runs(question: &Question) -> bool {
 ///
 /// # Errors
 /// Where nothing can be measured. What fails or is interrupted later is part of the answer.
-pub fn run(question: &Question, plan: Plan, here: &mut Here) -> Result<Done<Proof>, StudyError> {
+pub fn run(question: &Question, plan: Plan, here: &mut Here) -> Result<Done<Proof>, Error> {
     let files = Files::of(here.dir);
     let mut record = Record::new(question);
     // What was offered before, if this resumes an earlier run: other programs may use resctrl
@@ -178,7 +178,7 @@ impl Study for Proving<'_> {
         Some(Kept::new(Files::RECORD, &self.record))
     }
 
-    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, Error> {
         match stages {
             [] => self.baseline(here),
             [baseline] => {
@@ -194,13 +194,13 @@ impl Study for Proving<'_> {
         }
     }
 
-    fn conclude(&mut self, stages: &[Stage], _: Option<&str>) -> Result<Proof, StudyError> {
+    fn conclude(&mut self, stages: &[Stage], _: Option<&str>) -> Result<Proof, Error> {
         Ok(Proof::new(&self.record, stages))
     }
 }
 
 impl Proving<'_> {
-    fn baseline(&mut self, here: &mut Here) -> Result<Option<Planned>, StudyError> {
+    fn baseline(&mut self, here: &mut Here) -> Result<Option<Planned>, Error> {
         let question = self.question;
         if question.wants_control() && self.record.control.is_none() && !self.looked {
             self.record.control =
@@ -245,7 +245,7 @@ impl Proving<'_> {
         self.question.time.map(|time| time.0.saturating_sub(here.elapsed()))
     }
 
-    fn levers(&mut self, baseline: Stage, here: &Here) -> Result<Option<Planned>, StudyError> {
+    fn levers(&mut self, baseline: Stage, here: &Here) -> Result<Option<Planned>, Error> {
         let (question, machine) = (self.question, here.machine);
         // Each setting alone and beside, and the aggressor as it is, in as many trials as a figure
         // takes.
@@ -338,7 +338,7 @@ impl Proving<'_> {
         stages: &[Stage],
         number: usize,
         here: &Here,
-    ) -> Result<Option<Planned>, StudyError> {
+    ) -> Result<Option<Planned>, Error> {
         self.record.unconfirmed = None;
         let proof = Proof::new(&self.record, stages);
         let candidates = self.record.candidates.as_deref().unwrap_or_default();
@@ -418,13 +418,13 @@ fn no_time_for_levers(
 }
 
 // Nothing was measured: the first run had not ended when the time was over.
-fn out_of_time(error: StudyError, question: &Question) -> StudyError {
-    match (error, question.time) {
-        (StudyError::OutOfTime, Some(time)) => StudyError::Usage(format!(
+fn out_of_time(error: Error, question: &Question) -> Error {
+    match (error.kind(), question.time) {
+        (ErrorKind::OutOfTime, Some(time)) => Error::usage(format!(
             "--time {time} is too short for one run of the victim and one run in which it is \
              stopped half of the time; give at least 20 times the length of a run"
         )),
-        (error, _) => error,
+        _ => error,
     }
 }
 
@@ -442,7 +442,7 @@ fn worked(baseline: &Stage) -> Option<Worked> {
     Some(Worked { used, units: telling.then(|| own.map(|sample| sample.units).sum()) })
 }
 
-fn control(question: &Question, here: &mut Here) -> Result<Control, StudyError> {
+fn control(question: &Question, here: &mut Here) -> Result<Control, Error> {
     here.begin("control");
     let left = question.time.map(|time| time.0.saturating_sub(here.elapsed()));
     let plan = crate::plan(&experiments::control(question), here.machine)?;

@@ -69,7 +69,7 @@ pub(super) fn probe(machine: &Machine, depth: Depth) -> Probes {
 
     let prober = match Prober::new(machine) {
         Ok(prober) => prober,
-        Err(why) => return Probes { cpu, failed: vec![why], ..Probes::default() },
+        Err(why) => return Probes { cpu, failed: vec![why.to_string()], ..Probes::default() },
     };
     let mut round_trips = Vec::new();
     for (a, b) in pairs(machine, &cpus) {

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use ringfence_engine::write_budget;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::{Experiment, Reason};
+use ringfence_experiment::{Error, Experiment, Reason};
 use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 
 use super::experiments::{self, Depth, Victim, Writers};
 use super::{Files, Probes, Survey, conclude, folder, probes};
+use crate::few_trials;
 use crate::{Done, Here, Kept, Planned, Stage, Study, Watch};
-use crate::{StudyError, few_trials};
 
 /// How often the survey checks for Ctrl-C while it probes.
 const LOOK: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ pub fn run(
     machine: &Machine,
     stop: &AtomicBool,
     watch: &mut dyn Watch,
-) -> Result<Done<Survey>, StudyError> {
+) -> Result<Done<Survey>, Error> {
     let mut surveying = Surveying { options, survey: None, taken: 0 };
     let mut here = Here::new(machine, &options.dir, stop, watch);
     crate::carry_out(&mut surveying, &mut here)
@@ -127,7 +127,7 @@ impl Surveying<'_> {
         name: &str,
         experiment: Experiment,
         machine: &Machine,
-    ) -> Result<Option<Planned>, StudyError> {
+    ) -> Result<Option<Planned>, Error> {
         let experiment = on(machine, self.options.depth, experiment);
         let dir = self.options.dir.join(&experiment.name);
         Planned::new(name, dir, &experiment, machine).map(Some)
@@ -137,11 +137,7 @@ impl Surveying<'_> {
         files(self.options)
     }
 
-    fn in_files(
-        &mut self,
-        number: usize,
-        machine: &Machine,
-    ) -> Result<Option<Planned>, StudyError> {
+    fn in_files(&mut self, number: usize, machine: &Machine) -> Result<Option<Planned>, Error> {
         let (Some(files), Some(survey)) = (&self.options.files, &mut self.survey) else {
             return Ok(None);
         };
@@ -163,7 +159,7 @@ impl Surveying<'_> {
         victim: &Victim,
         writers: &Writers,
         machine: &Machine,
-    ) -> Result<Option<Planned>, StudyError> {
+    ) -> Result<Option<Planned>, Error> {
         let how = if matches!(writers, Writers::Paced(_)) { "paced writers" } else { "writers" };
         let Options { depth, seed, .. } = *self.options;
         let size = target_size(machine);
@@ -183,7 +179,7 @@ impl Study for Surveying<'_> {
         self.survey.as_ref().map(folder::kept)
     }
 
-    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, Error> {
         let size = target_size(here.machine);
         if self.survey.is_none() {
             here.begin("probing cores and caches");
@@ -224,13 +220,9 @@ impl Study for Surveying<'_> {
         self.in_files(beside - victims.len() - paced, here.machine)
     }
 
-    fn conclude(
-        &mut self,
-        stages: &[Stage],
-        ended_early: Option<&str>,
-    ) -> Result<Survey, StudyError> {
+    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Survey, Error> {
         self.take(stages);
-        let survey = self.survey.as_mut().ok_or(StudyError::Interrupted)?;
+        let survey = self.survey.as_mut().ok_or(Error::interrupted())?;
         survey.ended_early = ended_early.map(str::to_owned);
         survey.conclude();
         Ok(survey.clone())
@@ -239,7 +231,7 @@ impl Study for Surveying<'_> {
 
 // Probes on a thread of their own, so that Ctrl-C need not wait for them: the thread ends with the
 // program. Nothing else is measured at the same time.
-fn probed(here: &Here, depth: Depth) -> Result<Probes, StudyError> {
+fn probed(here: &Here, depth: Depth) -> Result<Probes, Error> {
     let (ended, probes) = mpsc::channel();
     let machine = here.machine.clone();
     // After Ctrl-C the receiver no longer exists.
@@ -248,7 +240,7 @@ fn probed(here: &Here, depth: Depth) -> Result<Probes, StudyError> {
         match probes.recv_timeout(LOOK) {
             Ok(probes) => return Ok(probes),
             Err(RecvTimeoutError::Timeout) if here.is_stopped() => {
-                return Err(StudyError::Interrupted);
+                return Err(Error::interrupted());
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => panic!("the probes panicked"),

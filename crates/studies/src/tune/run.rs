@@ -8,7 +8,7 @@ use ringfence_analysis::results::{self, CaseResult};
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::{Instruction, OneTask, Task};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Experiment, Measure};
+use ringfence_experiment::{Error, Experiment, Measure};
 use ringfence_machine::Machine;
 use ringfence_persist::policy::{Fingerprint, Policy, Prices};
 use serde::Serialize;
@@ -17,7 +17,7 @@ use super::choice::{self, Choice, Costs};
 use super::{Question, experiments, prices};
 use crate::prove::{self as prove, Proof, Verdict};
 use crate::{Here, Kept, Planned, Stage, Study};
-use crate::{Prober, StudyError, few_trials, plan, refuse_nothing};
+use crate::{Prober, few_trials, plan, refuse_nothing};
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -49,7 +49,7 @@ pub struct Tuned {
 ///
 /// # Errors
 /// One sentence.
-pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
+pub fn check(question: &Question, machine: &Machine) -> Result<(), Error> {
     refuse_nothing(&plan(&experiments::costs(question), machine)?, machine)?;
     if let Some(asked) = beside(question, &pmdk(machine)?)? {
         prove::plan_of_baseline(&asked, machine)?;
@@ -61,7 +61,7 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
 ///
 /// # Errors
 /// Where nothing can be measured. What fails or is interrupted later is part of the answer.
-pub fn run(question: &Question, here: &mut Here) -> Result<Tuned, StudyError> {
+pub fn run(question: &Question, here: &mut Here) -> Result<Tuned, Error> {
     check(question, here.machine)?;
     let (machine, pmdk) = (here.machine, pmdk(here.machine)?);
     let tuning = Tuning {
@@ -98,7 +98,7 @@ impl Study for Tuning<'_> {
         None
     }
 
-    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, Error> {
         let machine = here.machine;
         let planned = |name: &str, experiment: Experiment| {
             let dir = self.dir.join(&experiment.name);
@@ -120,19 +120,15 @@ impl Study for Tuning<'_> {
         Ok(None)
     }
 
-    fn conclude(
-        &mut self,
-        stages: &[Stage],
-        ended_early: Option<&str>,
-    ) -> Result<Tuned, StudyError> {
-        let costs = stages.first().ok_or(StudyError::Interrupted)?;
+    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Tuned, Error> {
+        let costs = stages.first().ok_or(Error::interrupted())?;
         let confirmed = stages.get(1).map_or(Vec::new(), figures);
         Ok(Tuned {
             costs: figures(costs),
             choice: self.choice(costs).map_err(|error| {
                 let why = ended_early.map_or_else(|| error.to_string(), str::to_owned);
                 let place = self.dir.display();
-                StudyError::Failed(format!("{why}; what was measured is in {place}"))
+                Error::failed(format!("{why}; what was measured is in {place}"))
             })?,
             pmdk: self.pmdk,
             fell_back: speaks_against(&confirmed),
@@ -146,8 +142,8 @@ impl Study for Tuning<'_> {
     }
 }
 
-fn pmdk(machine: &Machine) -> Result<Choice, StudyError> {
-    let flushes = Prober::new(machine).map_err(StudyError::Usage)?.flushes();
+fn pmdk(machine: &Machine) -> Result<Choice, Error> {
+    let flushes = Prober::new(machine)?.flushes();
     Ok(Choice::pmdk(|flush| flushes.contains(&flush)))
 }
 
@@ -158,13 +154,13 @@ impl Tuning<'_> {
         experiment
     }
 
-    fn choice(&self, costs: &Stage) -> Result<Choice, StudyError> {
+    fn choice(&self, costs: &Stage) -> Result<Choice, Error> {
         choice::choose(&Costs::new(costs.plan, costs.samples))
-            .ok_or_else(|| StudyError::Failed("some costs could not be measured".into()))
+            .ok_or_else(|| Error::failed("some costs could not be measured"))
     }
 
     // The policy by what was confirmed, beside the victim where there is one.
-    fn settle(&mut self, stages: &[Stage], here: &mut Here) -> Result<(), StudyError> {
+    fn settle(&mut self, stages: &[Stage], here: &mut Here) -> Result<(), Error> {
         let question = self.question;
         let choice = self.choice(&stages[0])?;
         let fell_back = stages.get(1).is_some_and(|stage| speaks_against(&figures(stage)));
@@ -181,7 +177,7 @@ impl Tuning<'_> {
         };
         let mut met = true;
         if here.is_stopped() {
-            return Err(StudyError::Interrupted);
+            return Err(Error::interrupted());
         }
         if let Some(asked) = beside(question, &choice)? {
             let dir = self.dir.join("victim");
@@ -194,7 +190,7 @@ impl Tuning<'_> {
             met = apply(&mut policy, question, &proved.findings);
             self.proof = Some(proved.findings);
             if let Some(why) = proved.ended_early {
-                return Err(StudyError::Failed(why));
+                return Err(Error::early(&why.clone(), why));
             }
         }
         // What was not measured here is no policy for here.
@@ -218,12 +214,12 @@ fn speaks_against(confirmed: &[CaseResult]) -> bool {
 }
 
 // The question about the victim: a writer by the choice, with the levers that a policy can hold.
-fn beside(question: &Question, choice: &Choice) -> Result<Option<prove::Question>, StudyError> {
+fn beside(question: &Question, choice: &Choice) -> Result<Option<prove::Question>, Error> {
     let Some(victim) = question.victim.clone() else { return Ok(None) };
     let writer = OneTask::try_from(experiments::writer(question, choice));
     Ok(Some(prove::Question {
         victim,
-        aggressor: writer.map_err(StudyError::Usage)?,
+        aggressor: writer.map_err(Error::usage)?,
         aggressors: 1,
         victim_cpus: None,
         aggressor_cpus: None,

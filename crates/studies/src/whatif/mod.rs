@@ -10,11 +10,12 @@ mod eadr;
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::{Dataset, text_file};
+use ringfence_experiment::Error;
 use ringfence_simulator::Change;
 use serde::{Deserialize, Serialize};
 
+use crate::Kept;
 use crate::compare::{CompareError, Comparison, Difference, Trials, compare_as};
-use crate::{Kept, StudyError};
 
 pub use eadr::Elided;
 
@@ -77,7 +78,7 @@ impl Files {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn keep(&self, machine: &str, changes: &[Change]) -> Result<(), StudyError> {
+    pub fn keep(&self, machine: &str, changes: &[Change]) -> Result<(), Error> {
         let changes = changes.to_vec();
         let record =
             Record { schema: SCHEMA, kind: "whatif".into(), machine: machine.into(), changes };
@@ -88,16 +89,19 @@ impl Files {
     ///
     /// # Errors
     /// One sentence where something of it is missing or damaged.
-    pub fn read(&self) -> Result<WhatIf, String> {
+    pub fn read(&self) -> Result<WhatIf, Error> {
         let path = self.0.join(Self::RECORD);
         let text = text_file::read(&path, text_file::LONGEST).map_err(|error| {
-            format!("{}: {error}; name a folder that 'ringfence whatif' wrote", path.display())
+            let hint = "name a folder that 'ringfence whatif' wrote";
+            Error::usage(format!("{}: {error}; {hint}", path.display())).because(error)
         })?;
-        let record: Record = serde_json::from_str(&text)
-            .map_err(|error| format!("{}: {error}; restore the original", path.display()))?;
-        let open = |dir: PathBuf| Dataset::open(&dir).map_err(|error| error.to_string());
-        let (before, after) = (open(self.unchanged())?, open(self.changed())?);
-        conclude(&record, &before, &after).map_err(|error| error.to_string())
+        let record: Record = serde_json::from_str(&text).map_err(|error| {
+            Error::usage(format!("{}: {error}; restore the original", path.display()))
+                .because(error)
+        })?;
+        let before = Dataset::open(&self.unchanged())?;
+        let after = Dataset::open(&self.changed())?;
+        conclude(&record, &before, &after).map_err(Error::usage_by)
     }
 }
 

@@ -12,6 +12,7 @@ mod workers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::start::Start;
 use ringfence_experiment::task::Task;
@@ -19,7 +20,6 @@ use ringfence_experiment::task::Variant;
 use ringfence_machine::counters::Counters;
 use ringfence_machine::topology::Topology;
 
-use crate::EngineError;
 use crate::guardian::{Event, Guardian};
 use crate::shm::{Shared, Slot, order, state};
 use crate::worker::{Alone, Assigned, Failure, Spec};
@@ -53,14 +53,9 @@ impl<'a> Crew<'a> {
     ///
     /// # Errors
     /// Where there is no shared memory, or the guardian cannot be started.
-    pub fn new(
-        plan: &'a Plan,
-        topology: &Topology,
-        stop: &'a AtomicBool,
-    ) -> Result<Self, EngineError> {
+    pub fn new(plan: &'a Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, Error> {
         let workers = workers::of_plan(plan);
-        let failed =
-            |what: &str, error: std::io::Error| EngineError::Failed(format!("{what}: {error}"));
+        let failed = |what: &str, error: std::io::Error| Error::failed(format!("{what}: {error}"));
         let shared = Shared::create(workers.len().max(1))
             .map_err(|e| failed("creating shared memory failed", e))?;
         let guardian = Guardian::start(shared.fd())
@@ -119,9 +114,9 @@ impl<'a> Crew<'a> {
     /// Fails if the run is to stop.
     ///
     /// # Errors
-    /// [`EngineError::Interrupted`] then.
-    pub fn may_go_on(&self) -> Result<(), EngineError> {
-        if self.stop.load(Ordering::Relaxed) { Err(EngineError::Interrupted) } else { Ok(()) }
+    /// That an end was requested, then.
+    pub fn may_go_on(&self) -> Result<(), Error> {
+        if self.stop.load(Ordering::Relaxed) { Err(Error::interrupted()) } else { Ok(()) }
     }
 
     /// A worker's shared memory.
@@ -136,32 +131,30 @@ impl<'a> Crew<'a> {
     }
 
     // What went wrong with a worker that did not do as ordered.
-    fn explain(&mut self, worker: usize, otherwise: &str) -> EngineError {
+    fn explain(&mut self, worker: usize, otherwise: &str) -> Error {
         let name = self.name(worker);
         if let Ok(failure) = serde_json::from_str::<Failure>(&self.slot(worker).message()) {
             if !failure.usage {
-                return EngineError::Failed(format!("{name}: {}", failure.text));
+                return Error::failed(format!("{name}: {}", failure.text));
             }
             // The CPU does not matter for what cannot be done, nor does the role where there is
             // one.
-            return EngineError::Usage(match self.plan.experiment.roles.as_slice() {
+            return Error::usage(match self.plan.experiment.roles.as_slice() {
                 [_] => failure.text,
                 roles => format!("{}: {}", roles[self.workers[worker].role].name, failure.text),
             });
         }
         match self.ended(worker, Duration::from_millis(50)) {
             Err(error) => error,
-            Ok(Some(how)) => EngineError::Failed(format!("{name} ended: {how}")),
-            Ok(None) => EngineError::Failed(format!("{name} {otherwise}")),
+            Ok(Some(how)) => Error::failed(format!("{name} ended: {how}")),
+            Ok(None) => Error::failed(format!("{name} {otherwise}")),
         }
     }
 
     // Takes in what the guardian reports, waiting up to `limit` for the first of it.
-    fn listen(&mut self, limit: Duration) -> Result<(), EngineError> {
+    fn listen(&mut self, limit: Duration) -> Result<(), Error> {
         let mut limit = limit;
-        while let Some(event) =
-            self.guardian.event(limit).map_err(|gone| EngineError::Failed(gone.to_string()))?
-        {
+        while let Some(event) = self.guardian.event(limit).map_err(Error::failed_by)? {
             limit = Duration::ZERO;
             let (Event::Started { slot, .. } | Event::Ended { slot, .. }) = event;
             let Some(worker) = self.workers.iter_mut().find(|worker| worker.slot == slot) else {
@@ -176,7 +169,7 @@ impl<'a> Crew<'a> {
     }
 
     // How a worker ended, if it does within the limit.
-    fn ended(&mut self, worker: usize, limit: Duration) -> Result<Option<String>, EngineError> {
+    fn ended(&mut self, worker: usize, limit: Duration) -> Result<Option<String>, Error> {
         let until = Instant::now() + limit;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -191,7 +184,7 @@ impl<'a> Crew<'a> {
     }
 
     /// Fails where one of these has ended: what it reported last says nothing of the present.
-    pub fn all_live(&mut self, workers: &[usize]) -> Result<(), EngineError> {
+    pub fn all_live(&mut self, workers: &[usize]) -> Result<(), Error> {
         self.listen(Duration::ZERO)?;
         match workers.iter().find(|worker| self.workers[**worker].ended.is_some()) {
             Some(&worker) => Err(self.explain(worker, "has ended")),
@@ -200,7 +193,7 @@ impl<'a> Crew<'a> {
     }
 
     /// Fails where the task of one of these has failed.
-    pub fn none_failed(&mut self, workers: &[usize]) -> Result<(), EngineError> {
+    pub fn none_failed(&mut self, workers: &[usize]) -> Result<(), Error> {
         match workers.iter().find(|worker| self.slot(**worker).state() == state::FAILED) {
             Some(&worker) => Err(self.explain(worker, "has failed")),
             None => Ok(()),
@@ -215,13 +208,13 @@ impl<'a> Crew<'a> {
         limit: Duration,
         otherwise: &str,
         done: impl Fn(&Slot) -> bool,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), Error> {
         let begun = Instant::now();
         let is_starting = self.slot(worker).state() == state::STARTING;
         let long = is_starting || self.plan.experiment.measure.episode.is_some();
         while !done(self.slot(worker)) {
             if long && self.stop.load(Ordering::Relaxed) {
-                return Err(EngineError::Interrupted);
+                return Err(Error::interrupted());
             }
             let failed = self.slot(worker).state() == state::FAILED;
             if failed || self.ended(worker, Duration::ZERO)?.is_some() || begun.elapsed() > limit {
@@ -232,7 +225,7 @@ impl<'a> Crew<'a> {
     }
 
     /// Restarts the metric's workers, and starts all others that do not run yet; all are paused.
-    pub fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
+    pub fn begin_trial(&mut self, trial: u32) -> Result<(), Error> {
         let metric = self.plan.metric;
         let (again, first): (Vec<usize>, Vec<usize>) = (0..self.workers.len())
             .filter(|&worker| !self.has_begun || self.is_started_anew(worker))
@@ -262,7 +255,7 @@ impl<'a> Crew<'a> {
         worker.role == self.plan.metric && !worker.probe
     }
 
-    fn start(&mut self, workers: &[usize], trial: u32) -> Result<(), EngineError> {
+    fn start(&mut self, workers: &[usize], trial: u32) -> Result<(), Error> {
         for &worker in workers {
             self.slot(worker).reset();
             let Worker { slot, role, instance, ref home, ref variants, .. } = self.workers[worker];
@@ -278,9 +271,9 @@ impl<'a> Crew<'a> {
             let stops_at_limits = self.plan.experiment.measure.episode.is_some();
             let spec =
                 Spec { slot, home: home.clone(), seed, tasks, stops_at_limits, cgroup: None };
-            self.guardian.start_worker(spec).map_err(|error| {
-                EngineError::Failed(format!("the guardian process does not answer: {error}"))
-            })?;
+            self.guardian
+                .start_worker(spec)
+                .map_err(Error::trying("the guardian process does not answer"))?;
             (self.workers[worker].ordered, self.workers[worker].ended) = (order::PAUSE, None);
         }
         for &worker in workers {
@@ -320,16 +313,16 @@ impl<'a> Crew<'a> {
         }
     }
 
-    fn end(&mut self, workers: &[usize]) -> Result<(), EngineError> {
+    fn end(&mut self, workers: &[usize]) -> Result<(), Error> {
         for &worker in workers {
             let slot = self.workers[worker].slot;
-            self.guardian.end_worker(slot).map_err(|error| {
-                EngineError::Failed(format!("the guardian process does not answer: {error}"))
-            })?;
+            self.guardian
+                .end_worker(slot)
+                .map_err(Error::trying("the guardian process does not answer"))?;
         }
         for &worker in workers {
             if self.ended(worker, ANSWER_LIMIT)?.is_none() && self.workers[worker].pid.is_some() {
-                return Err(EngineError::Failed(format!("{} does not end", self.name(worker))));
+                return Err(Error::failed(format!("{} does not end", self.name(worker))));
             }
         }
         Ok(())
@@ -337,7 +330,7 @@ impl<'a> Crew<'a> {
 
     /// Gives every worker the order that a set of active tasks means for it, and waits until it
     /// obeys.
-    pub fn switch(&mut self, active: &[Active]) -> Result<(), EngineError> {
+    pub fn switch(&mut self, active: &[Active]) -> Result<(), Error> {
         let wanted: Vec<u32> = self
             .workers
             .iter()
@@ -379,7 +372,7 @@ impl<'a> Crew<'a> {
     }
 
     /// Stops workers where they are, in the middle of their tasks.
-    pub fn hold(&mut self, workers: &[usize]) -> Result<(), EngineError> {
+    pub fn hold(&mut self, workers: &[usize]) -> Result<(), Error> {
         for &worker in workers {
             self.slot(worker).give(order::HOLD);
             self.workers[worker].ordered = order::HOLD;

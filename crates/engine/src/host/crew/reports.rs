@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::workers::Worker;
 use super::{ANSWER_LIMIT, Crew, LOOK};
-use crate::EngineError;
+
 use crate::shm::{Marked, Report, order, state};
+use ringfence_experiment::Error;
 
 // A window is held open so long for a task that has reported nothing in it.
 const STALL_LIMIT: Duration = Duration::from_secs(2);
@@ -30,7 +31,7 @@ pub struct Point {
 impl Crew<'_> {
     /// The present report of each worker; those that report on demand are asked first, and so are
     /// those that count latencies, since these must be those of the report's units.
-    pub fn reports(&mut self, workers: &[usize]) -> Result<Vec<Point>, EngineError> {
+    pub fn reports(&mut self, workers: &[usize]) -> Result<Vec<Point>, Error> {
         let asked = self.ask(workers);
         self.answers(workers, asked)
     }
@@ -47,7 +48,7 @@ impl Crew<'_> {
         &mut self,
         workers: &[usize],
         asked: Vec<Option<u32>>,
-    ) -> Result<Vec<Point>, EngineError> {
+    ) -> Result<Vec<Point>, Error> {
         for (&worker, number) in workers.iter().zip(asked) {
             self.wait(worker, ANSWER_LIMIT, "does not report", |slot| {
                 slot.state() != state::FAILED
@@ -103,7 +104,7 @@ impl Crew<'_> {
         ended: &mut Vec<Point>,
         due: Instant,
         length: Duration,
-    ) -> Result<Duration, EngineError> {
+    ) -> Result<Duration, Error> {
         let mut held = Duration::ZERO;
         while begun.iter().zip(&*ended).any(|(begun, ended)| begun.number == ended.number)
             && due.elapsed() < STALL_LIMIT

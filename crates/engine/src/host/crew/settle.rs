@@ -7,10 +7,11 @@
 
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::Active;
 
 use super::Crew;
-use crate::EngineError;
+
 use crate::shm::Report;
 
 // A task that asks for longer to settle is measured unsettled: the window shows what it does then.
@@ -88,11 +89,7 @@ impl Drift {
 impl Crew<'_> {
     /// Runs exactly the tasks given until they have settled, and if rates may drift, until they are
     /// stable. Returns the workers that run.
-    pub fn settle(
-        &mut self,
-        active: &[Active],
-        drifting: &mut bool,
-    ) -> Result<Vec<usize>, EngineError> {
+    pub fn settle(&mut self, active: &[Active], drifting: &mut bool) -> Result<Vec<usize>, Error> {
         self.calm_down()?;
         self.switch(active)?;
         let running = self.running();
@@ -105,7 +102,7 @@ impl Crew<'_> {
 
     // No task runs for as long as the plan requires between two windows. Tasks that have paused
     // have synced their files.
-    fn calm_down(&mut self) -> Result<(), EngineError> {
+    fn calm_down(&mut self) -> Result<(), Error> {
         if let Some(calm) = self.plan.calm() {
             self.switch(&[])?;
             std::thread::sleep(calm.idle);
@@ -136,7 +133,7 @@ impl Crew<'_> {
 
     // Lets the running tasks continue until each one's rate is stable, at most as long as the
     // experiment allows; what still changes then is measured as it is.
-    fn wait_out_drift(&mut self, running: &[usize]) -> Result<(), EngineError> {
+    fn wait_out_drift(&mut self, running: &[usize]) -> Result<(), Error> {
         let limit = self.plan.experiment.measure.isolation_settle.0;
         let begun = Instant::now();
         let mut last = self.reports(running)?;

@@ -4,6 +4,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use ringfence_experiment::Error;
 use ringfence_experiment::Experiment;
 use ringfence_machine::fixtures;
 
@@ -137,7 +138,7 @@ pub fn active(role: usize) -> Active {
     Active { role, variant: 0, count: 1 }
 }
 
-fn text<T>(result: Result<T, EngineError>) -> String {
+fn text<T>(result: Result<T, Error>) -> String {
     result.map(|_| ()).unwrap_err().to_string()
 }
 
@@ -193,14 +194,11 @@ fn what_a_failed_task_says_is_passed_on_and_its_kind_kept() {
         |usage| serde_json::to_string(&Failure { usage, text: "no such file".into() }).unwrap();
     stage.slot(1).fail(&fail(true));
     stage.none_failed(&[0]).unwrap();
-    assert_eq!(
-        stage.none_failed(&[0, 1]),
-        Err(EngineError::Usage("aggressor: no such file".into()))
-    );
+    assert_eq!(stage.none_failed(&[0, 1]), Err(Error::usage("aggressor: no such file")));
     stage.slot(1).fail(&fail(false));
     let why = stage.switch(&[active(1)]);
     assert!(
-        matches!(&why, Err(EngineError::Failed(why)) if why.ends_with(": no such file")),
+        matches!(&why, Err(why) if !why.is_usage() && why.text().ends_with(": no such file")),
         "{why:?}"
     );
 }
@@ -281,8 +279,8 @@ fn a_run_that_is_to_stop_does_not_wait_for_what_takes_long() {
     let mut stage = Stage::new(&plan, &stop);
     stage.may_go_on().unwrap();
     stop.store(true, Ordering::Relaxed);
-    assert_eq!(stage.may_go_on(), Err(EngineError::Interrupted));
+    assert_eq!(stage.may_go_on(), Err(Error::interrupted()));
     stage.scripts[0].over.store(true, Ordering::Relaxed);
     stage.threads.remove(0).join().unwrap();
-    assert_eq!(stage.begin_trial(0), Err(EngineError::Interrupted));
+    assert_eq!(stage.begin_trial(0), Err(Error::interrupted()));
 }

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::Freezing;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
@@ -13,8 +14,8 @@ use ringfence_system::attach::{
 };
 
 use super::usage::{Readings, used_between};
+use crate::Measured;
 use crate::usage::Used;
-use crate::{EngineError, Measured};
 use ringfence_limits::attachment;
 
 // A freeze that takes longer to be in force has failed.
@@ -46,7 +47,7 @@ type Attachable = (usize, Found, Method);
 ///
 /// # Errors
 /// Where one is not there, or not to be attached to.
-pub fn of_plan(plan: &Plan) -> Result<Vec<Guest>, EngineError> {
+pub fn of_plan(plan: &Plan) -> Result<Vec<Guest>, Error> {
     let freezing = plan.experiment.measure.freezing.unwrap_or_default();
     let (longest, share) = (freezing.longest.0, freezing.share.0);
     let options = || Options { longest, share, ..Options::default() };
@@ -59,7 +60,7 @@ pub fn of_plan(plan: &Plan) -> Result<Vec<Guest>, EngineError> {
 ///
 /// # Errors
 /// Where one is not there, or not to be attached to.
-pub fn find_all(plan: &Plan) -> Result<Vec<Attachable>, EngineError> {
+pub fn find_all(plan: &Plan) -> Result<Vec<Attachable>, Error> {
     let freezing = plan.experiment.measure.freezing.unwrap_or_default();
     let is_run = |role: usize| {
         let cases: Vec<usize> = plan.run_cases().collect();
@@ -74,23 +75,21 @@ pub fn find_all(plan: &Plan) -> Result<Vec<Attachable>, EngineError> {
         let found = attachment::found(attached).and_then(|found| {
             attachment::method(&found, freezing.by).map(|method| (role, found, method))
         });
-        all.push(in_role(plan, role, found.map_err(EngineError::Usage))?);
+        all.push(in_role(plan, role, found.map_err(Error::usage))?);
     }
     check_services(plan, &all)?;
     Ok(all)
 }
 
-fn in_role<T>(plan: &Plan, role: usize, found: Result<T, EngineError>) -> Result<T, EngineError> {
-    found.map_err(|why| match why {
-        EngineError::Usage(why) => {
-            EngineError::Usage(format!("{}: {why}", plan.experiment.roles[role].name))
-        }
-        other => other,
+fn in_role<T>(plan: &Plan, role: usize, found: Result<T, Error>) -> Result<T, Error> {
+    found.map_err(|error| match error.is_usage() {
+        true => error.within(&plan.experiment.roles[role].name),
+        false => error,
     })
 }
 
 // A service that answers a probe must exist, and must not be paused with an attached target.
-fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
+fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), Error> {
     let tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
     let services = tasks.filter_map(|task| match task {
         Task::Probe(probe) => probe.service(),
@@ -98,11 +97,11 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
     });
     for service in services {
         let target: Target =
-            service.target().parse().map_err(|why| EngineError::Usage(format!("{why}")))?;
+            service.target().parse().map_err(|why| Error::usage(format!("{why}")))?;
         let found = match ringfence_system::attach::find(&FsRoot::host(), &target) {
             Ok(found) => found,
             Err(why @ (Refusal::NotThere { .. } | Refusal::Ambiguous { .. })) => {
-                return Err(EngineError::Usage(format!("the service that answers: {why}")));
+                return Err(Error::usage(format!("the service that answers: {why}")));
             }
             // Pausing it is not allowed, but a service is never paused.
             Err(_) => continue,
@@ -111,7 +110,7 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
             let inside =
                 found.roots.iter().find(|one| guest.processes.iter().any(|it| it.id == one.id));
             if let Some(process) = inside {
-                return Err(EngineError::Usage(format!(
+                return Err(Error::usage(format!(
                     "{target} answers the requests, and its process {} belongs to {}, so it would \
                      be paused too: name an aggressor that does not contain it",
                     process.pid(),
@@ -124,13 +123,13 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
 }
 
 impl Guest {
-    fn new((role, found, method): Attachable, options: Options) -> Result<Self, EngineError> {
+    fn new((role, found, method): Attachable, options: Options) -> Result<Self, Error> {
         let (by, longest) = (method.to_string(), options.longest);
         let freezer =
             Freezer::new(&FsRoot::host(), found.clone(), method, options).map_err(|error| {
                 match error {
-                    FreezeError::Refused(why) => EngineError::Usage(why.to_string()),
-                    other => EngineError::Failed(other.to_string()),
+                    FreezeError::Refused(why) => Error::usage(why.to_string()),
+                    other => Error::failed(other.to_string()),
                 }
             })?;
         Ok(Self {
@@ -181,7 +180,7 @@ impl Guest {
     ///
     /// # Errors
     /// Where no pause of that length is allowed.
-    pub fn not_before(&self, active: &[Active], window: Duration) -> Result<Duration, EngineError> {
+    pub fn not_before(&self, active: &[Active], window: Duration) -> Result<Duration, Error> {
         if self.runs(active) {
             return Ok(self.thawed.map_or(Duration::ZERO, |thawed| {
                 Freezing::AFTER_THAW.saturating_sub(thawed.elapsed())
@@ -191,7 +190,7 @@ impl Guest {
         match freezer.may_freeze(pause_for(window)) {
             Ok(()) => Ok(Duration::ZERO),
             Err(NotYet::Until(wait)) => Ok(wait),
-            Err(error) => Err(EngineError::Usage(format!("{}: {error}", self.found.target))),
+            Err(error) => Err(Error::usage(format!("{}: {error}", self.found.target))),
         }
     }
 
@@ -245,7 +244,7 @@ impl Guest {
     ///
     /// # Errors
     /// What could not be restored.
-    pub fn end(mut self, notes: &mut Vec<String>) -> Result<(), EngineError> {
+    pub fn end(mut self, notes: &mut Vec<String>) -> Result<(), Error> {
         let overrun = self.overrun();
         let Some(freezer) = self.freezer.take() else { return Ok(()) };
         let ((time, share), longest) = (freezer.frozen(), freezer.longest_frozen());
@@ -267,7 +266,7 @@ impl Guest {
                 now
             ));
         }
-        let failed = |error| EngineError::Failed(format!("{}: {error}", self.found.target));
+        let failed = |error| Error::failed(format!("{}: {error}", self.found.target));
         notes.extend(ended.map_err(failed)?.said().cloned());
         Ok(())
     }

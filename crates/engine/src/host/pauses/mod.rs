@@ -9,13 +9,14 @@ mod usage;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_limits::attachment;
 use ringfence_system::attach::Usage;
 
+use crate::Measured;
 use crate::usage::Used;
-use crate::{EngineError, Measured};
 use guests::Guest;
 pub use guests::find_all;
 pub use pause::{NotPaused, Pause};
@@ -40,7 +41,7 @@ impl Pauses {
     ///
     /// # Errors
     /// Where one is not there, or not to be attached to.
-    pub fn of_plan(plan: &Plan) -> Result<Self, EngineError> {
+    pub fn of_plan(plan: &Plan) -> Result<Self, Error> {
         let services = plan.variants.iter().enumerate().filter_map(|(role, variants)| {
             let service = variants.iter().find_map(|variant| match &variant.task {
                 Task::Probe(probe) => probe.service(),
@@ -76,8 +77,8 @@ impl Pauses {
     /// Refuses further pauses once too many pauses were much longer than allowed.
     ///
     /// # Errors
-    /// [`EngineError::Limit`] then.
-    pub fn keep_the_limit(&self) -> Result<(), EngineError> {
+    /// That a limit was reached, then.
+    pub fn keep_the_limit(&self) -> Result<(), Error> {
         let earlier = OVERRUNS.load(Ordering::Relaxed);
         if earlier + self.guests.iter().map(Guest::overruns).sum::<u32>() < MOST_OVERRUNS {
             return Ok(());
@@ -85,14 +86,14 @@ impl Pauses {
         let before =
             (earlier > 0).then(|| format!("in earlier stages, {earlier} pauses were too long"));
         let now = self.guests.iter().filter_map(Guest::overrun);
-        Err(EngineError::Limit(now.chain(before).collect::<Vec<_>>().join("; ")))
+        Err(Error::limit(now.chain(before).collect::<Vec<_>>().join("; ")))
     }
 
     /// Detaches: no process stays paused, whatever happens. Returns what the user should know.
     ///
     /// # Errors
     /// What could not be restored.
-    pub fn end(&mut self) -> Result<Vec<String>, EngineError> {
+    pub fn end(&mut self) -> Result<Vec<String>, Error> {
         let mut notes = Vec::new();
         let mut failed = None;
         for guest in self.guests.drain(..) {

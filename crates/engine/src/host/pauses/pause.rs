@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::Freezing;
 use ringfence_experiment::plan::Active;
 use ringfence_system::attach::{FreezeError, Frozen};
@@ -11,7 +12,7 @@ use super::Pauses;
 use super::guests::{FREEZE_LIMIT, Guest, pause_for};
 use super::silence::Silence;
 use super::slices::Slices;
-use crate::EngineError;
+
 use crate::host::crew::Crew;
 
 // How often it is looked whether the run is to stop.
@@ -41,9 +42,9 @@ pub struct Pause<'a> {
 pub enum NotPaused {
     /// One did not stop in time. The next try may succeed: on a busy machine a process may not get
     /// onto a CPU to be stopped.
-    Moved(EngineError),
+    Moved(Error),
     /// What the kernel refuses.
-    Failed(EngineError),
+    Failed(Error),
 }
 
 impl Pauses {
@@ -57,7 +58,7 @@ impl Pauses {
         active: &[Active],
         window: Duration,
         slices: &Slices,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), Error> {
         loop {
             let wait = self.guests.iter().try_fold(slices.wait(), |longest, guest| {
                 guest.not_before(active, window).map(|wait| longest.max(wait))
@@ -117,7 +118,7 @@ impl<'a> Pause<'a> {
                 Ok(())
             }
             Err(error) => {
-                let why = EngineError::Failed(format!("{target}: {error}"));
+                let why = Error::failed(format!("{target}: {error}"));
                 guest.thawed = Some(Instant::now());
                 self.resume().map_err(NotPaused::Failed)?;
                 Err(match error {
@@ -129,10 +130,10 @@ impl<'a> Pause<'a> {
     }
 
     // Resumes all that are still paused. Returns whether they stayed paused until now.
-    fn resume(&mut self) -> Result<bool, EngineError> {
+    fn resume(&mut self) -> Result<bool, Error> {
         let mut all = true;
         for (frozen, thawed) in self.frozen.drain(..) {
-            let ended = frozen.thaw().map_err(|error| EngineError::Failed(error.to_string()))?;
+            let ended = frozen.thaw().map_err(Error::failed_by)?;
             *thawed = Some(Instant::now());
             all &= !ended.by_force;
         }
@@ -153,7 +154,7 @@ impl<'a> Pause<'a> {
         crew: &Crew,
         workers: &[usize],
         asked: &[Option<u32>],
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), Error> {
         self.watch(crew, || crew.have_answered(workers, asked, POLL));
         if self.is_paused && !self.answers {
             self.stood = self.resume()?;
@@ -186,13 +187,13 @@ impl<'a> Pause<'a> {
     }
 
     /// Resumes what is paused: the window that opened at `opening` closes.
-    pub fn end(&mut self, opening: Instant) -> Result<(), EngineError> {
+    pub fn end(&mut self, opening: Instant) -> Result<(), Error> {
         self.stood &= self.resume()? && self.slices.held(&self.sliced, opening.elapsed());
         Ok(())
     }
 
     /// Notes whether the service answered.
-    pub fn note_silence(&mut self) -> Result<(), EngineError> {
+    pub fn note_silence(&mut self) -> Result<(), Error> {
         self.silence.note(self.is_paused, self.answers)
     }
 

@@ -1,6 +1,6 @@
 //! Services that stop answering while another process is paused: whether they depend on it.
 
-use crate::EngineError;
+use ringfence_experiment::Error;
 
 // A service that stopped answering in so many windows in a row, while another process was paused,
 // depends on it.
@@ -23,7 +23,7 @@ impl Silence {
     ///
     /// # Errors
     /// Where it depends on what was paused.
-    pub fn note(&mut self, is_paused: bool, answers: bool) -> Result<(), EngineError> {
+    pub fn note(&mut self, is_paused: bool, answers: bool) -> Result<(), Error> {
         match (is_paused, answers) {
             (false, true) => {}
             (false, false) => (self.windows, self.alone) = (0, true),
@@ -33,7 +33,7 @@ impl Silence {
         if self.windows < if self.alone { WINDOWS_ALONE } else { WINDOWS } {
             return Ok(());
         }
-        Err(EngineError::Failed(format!(
+        Err(Error::failed(format!(
             "the victim stopped answering {} times in a row while the aggressor was paused (each \
              pause was ended at once): it depends on the aggressor, and cannot be measured without \
              it; choose another aggressor",

@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use ringfence_experiment::plan::Active;
 use ringfence_experiment::units::Share;
-use ringfence_experiment::{Experiment, Freezing, Limit};
+use ringfence_experiment::{Error, Experiment, Freezing, Limit};
 use ringfence_system::attach::{FreezeError, Freezer, NotYet};
 
 use super::Pauses;
 use super::guests::FREEZE_LIMIT;
-use crate::EngineError;
 
 // How often it is looked whether a pause may begin, or is to end for good.
 const LOOK: Duration = Duration::from_millis(2);
@@ -66,7 +65,7 @@ impl Pauses {
     ///
     /// # Errors
     /// Why one could not be paused or resumed.
-    pub fn end_slices(&mut self, mut slices: Slices) -> Result<(), EngineError> {
+    pub fn end_slices(&mut self, mut slices: Slices) -> Result<(), Error> {
         let mut failed = None;
         for mut one in slices.0.drain(..) {
             let guest = &mut self.guests[one.guest];
@@ -76,9 +75,8 @@ impl Pauses {
             if sliced.slices > 0 {
                 guest.thawed = Some(Instant::now());
             }
-            let error = |error: FreezeError| {
-                EngineError::Failed(format!("{}: {error}", guest.found.target))
-            };
+            let error =
+                |error: FreezeError| Error::failed(format!("{}: {error}", guest.found.target));
             failed = failed.or(sliced.failed.map(error));
         }
         failed.map_or(Ok(()), Err)

@@ -7,14 +7,15 @@ mod stretches;
 
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Error;
 use ringfence_experiment::plan::Plan;
 use ringfence_machine::clock::Clock;
 use ringfence_machine::root::FsRoot;
 
 use super::crew::Crew;
+use crate::process;
 use crate::usage::Used;
 use crate::write_budget::Written;
-use crate::{EngineError, process};
 pub use counters::Counts;
 use disks::Disks;
 pub use disks::Look;
@@ -123,12 +124,8 @@ impl Readings {
     /// Fails if built-in tasks have written too much. This is read again once in a while.
     ///
     /// # Errors
-    /// [`EngineError::Limit`] then.
-    pub fn keep_the_write_limit(
-        &mut self,
-        crew: &Crew,
-        every: Duration,
-    ) -> Result<(), EngineError> {
+    /// That a limit was reached, then.
+    pub fn keep_the_write_limit(&mut self, crew: &Crew, every: Duration) -> Result<(), Error> {
         if self.written.was_looked_at_within(every) {
             return Ok(());
         }

@@ -63,11 +63,11 @@ pub fn check(
     time: Duration,
     quiet: bool,
 ) -> Result<Checked, Failure> {
-    let playback = Playback::of(trace).map_err(|error| Failure::Usage(error.to_string()))?;
+    let playback = Playback::of(trace).map_err(Failure::usage_by)?;
     let flushes = playback.flushes();
     if let Some(missing) = flushes.iter().find(|flush| !isa::supports(**flush)) {
         let what = format!("the trace has {missing}, which this processor does not have");
-        return Err(Failure::Usage(what));
+        return Err(Failure::usage(what));
     }
     let mut program = Program::of(folder, trace.manifest())?;
     let mut show = Show::new(quiet);
@@ -137,7 +137,7 @@ struct Program {
 impl Program {
     fn of(folder: &Path, manifest: &Manifest) -> Result<Self, Failure> {
         let refuse =
-            |why: String| Err(Failure::Usage(format!("the command cannot be run again: {why}")));
+            |why: String| Err(Failure::usage(format!("the command cannot be run again: {why}")));
         let about = &manifest.about;
         if about.command.is_empty() || about.asked.is_empty() {
             return refuse(
@@ -182,7 +182,7 @@ impl Program {
         // What was left behind where this was killed.
         let _ = fs::remove_dir_all(&self.folder);
         fs::create_dir(&self.folder).map_err(|error| {
-            Failure::Usage(format!(
+            Failure::usage(format!(
                 "{}: no place for copies of the files: {error}",
                 self.folder.display()
             ))
@@ -200,7 +200,7 @@ impl Program {
             };
         }
         match self.stop.load(Ordering::Relaxed) {
-            true => Err(Failure::Failed("interrupted".to_owned())),
+            true => Err(Failure::failed("interrupted")),
             false => Ok(()),
         }
     }
@@ -211,7 +211,7 @@ impl Program {
         if as_it_is.flushes() == 0 && !changes.is_empty() {
             let what = "the command no longer flushes anything: run it in the environment of the \
                         recording, such as PMEM_IS_PMEM_FORCE=1";
-            return Err(Failure::Usage(what.to_owned()));
+            return Err(Failure::usage(what.to_owned()));
         }
         let mut all = Vec::new();
         for change in changes {
@@ -245,7 +245,7 @@ impl Program {
     // What it executes with these variables.
     fn executed(&self, variables: Variables) -> Result<Executed, Failure> {
         let out = self.folder.join("trace");
-        let this = std::env::current_exe().map_err(|error| Failure::Failed(error.to_string()))?;
+        let this = std::env::current_exe().map_err(Failure::failed_by)?;
         let mut recorder = Command::new(this);
         recorder.arg("trace").arg("--out").arg(&out);
         for asked in &self.asked {
@@ -255,7 +255,7 @@ impl Program {
         recorder.current_dir(self.again.directory.as_deref().unwrap_or(Path::new(".")));
         let recorded = recorder.stdin(Stdio::null()).stdout(Stdio::null()).output();
         let recorded =
-            recorded.map_err(|error| Failure::Failed(format!("the recorder: {error}")))?;
+            recorded.map_err(|error| Failure::failed(format!("the recorder: {error}")))?;
         self.tidy()?;
         if recorded.status.code() != self.ended {
             let said = String::from_utf8_lossy(&recorded.stderr);
@@ -264,7 +264,7 @@ impl Program {
         }
         let run = Reader::open(&out).and_then(|trace| dynamic::of(&trace));
         let _ = fs::remove_dir_all(&out);
-        Ok(run.map_err(|error| Failure::Failed(error.to_string()))?.total)
+        Ok(run.map_err(Failure::failed_by)?.total)
     }
 
     // Why it did not end as it was recorded. An interrupt from a keyboard reaches the command as
@@ -272,7 +272,7 @@ impl Program {
     fn otherwise(&self, variables: Variables, how: &str) -> Failure {
         std::thread::sleep(Duration::from_millis(200));
         let what = format!("with '{}' the command ends differently: {how}", text(variables));
-        self.tidy().err().unwrap_or(Failure::Failed(what))
+        self.tidy().err().unwrap_or(Failure::failed(what))
     }
 
     // Runs it as it is and with each of these, in turn, and gives the processor time of each run.
@@ -298,7 +298,7 @@ impl Program {
                 self.again.environment = variables.collect();
                 let ran = self.again.run();
                 self.tidy()?;
-                let ran = ran.map_err(|error| Failure::Usage(error.to_string()))?;
+                let ran = ran.map_err(Failure::usage_by)?;
                 if ran.status.code() != self.ended {
                     return Err(self.otherwise(ways[way], &ran.status.to_string()));
                 }

@@ -41,7 +41,7 @@ pub fn run(asked: &args::Census) -> Result<(), Failure> {
         ("--rules", asked.rules.is_some()),
     ] {
         if is_there {
-            return Err(Failure::Usage(format!("{flag} is for a trace: name one")));
+            return Err(Failure::usage(format!("{flag} is for a trace: name one")));
         }
     }
     if let Some(before) = &asked.diff {
@@ -50,8 +50,8 @@ pub fn run(asked: &args::Census) -> Result<(), Failure> {
             something(&found).map(|()| found)
         };
         let [after] = &asked.paths[..] else {
-            return Err(Failure::Usage(
-                "--diff compares with one PATH: name the newer build alone".into(),
+            return Err(Failure::usage(
+                "--diff compares with one PATH: name the newer build alone",
             ));
         };
         let changes = census::diff(&one(before)?, &one(after)?);
@@ -78,7 +78,7 @@ pub fn run(asked: &args::Census) -> Result<(), Failure> {
 fn something(found: &Census) -> Result<(), Failure> {
     match &found.unread[..] {
         _ if !found.files.is_empty() => Ok(()),
-        [] => Err(Failure::Usage("no file with code for x86 was found".to_owned())),
+        [] => Err(Failure::usage("no file with code for x86 was found")),
         [one, ..] => {
             let all = found.unread.len();
             let why = format!(
@@ -86,7 +86,7 @@ fn something(found: &Census) -> Result<(), Failure> {
                 one.path.display(),
                 one.why
             );
-            Err(Failure::Usage(why))
+            Err(Failure::usage(why))
         }
     }
 }
@@ -94,7 +94,7 @@ fn something(found: &Census) -> Result<(), Failure> {
 fn of_trace(trace: &Path, asked: &args::Census) -> Result<(), Failure> {
     if asked.paths.len() > 1 || !asked.package.is_empty() || asked.diff.is_some() {
         let what = format!("{} is a trace: name it alone", trace.display());
-        return Err(Failure::Usage(what));
+        return Err(Failure::usage(what));
     }
     let time: Span = parsed("time", asked.time.as_deref().unwrap_or("30s"))?;
     let rules = asked.rules.as_deref().map(|text| parsed("rules", text)).transpose()?;
@@ -123,7 +123,7 @@ fn of_two_traces(before: &Path, after: &Path, asked: &args::Census) -> Result<()
 
 fn unlike(trace: &Path, other: &Path) -> Failure {
     let (trace, other) = (trace.display(), other.display());
-    Failure::Usage(format!(
+    Failure::usage(format!(
         "{trace} is a trace and {other} is not: --diff compares two builds, or two traces"
     ))
 }
@@ -136,5 +136,5 @@ fn failure(error: CensusError) -> Failure {
         }
         _ => "",
     };
-    Failure::Usage(format!("{error}{remedy}"))
+    Failure::usage(format!("{error}{remedy}"))
 }

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringfence_engine::runner::Progress;
+use ringfence_experiment::Error;
+use ringfence_experiment::Experiment;
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Experiment, ExperimentError};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
@@ -87,7 +88,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     said.end()?;
     match ended_early {
         None => Ok(()),
-        Some(why) if described.is_some() => Err(Failure::Failed(format!(
+        Some(why) if described.is_some() => Err(Failure::failed(format!(
             "{why}; what was simulated until then is in {}",
             said.last.display()
         ))),
@@ -108,15 +109,15 @@ fn announced(
 
 // Where the reader runs decides which cache is shared out.
 fn cpu_of_reader(question: &Question, machine: &Machine) -> Result<CpuId, Failure> {
-    let of_the_size = |error: &ExperimentError| {
-        let rest = error.0.strip_prefix("workload read: size = ")?;
-        Some(Failure::Usage(format!("--size {rest}")))
+    let of_the_size = |error: &Error| {
+        let rest = error.text().strip_prefix("workload read: size = ")?;
+        Some(Failure::usage(format!("--size {rest}")))
     };
     let draft = lock::experiment(question, &Capabilities::default())
         .map_err(|error| of_the_size(&error).unwrap_or_else(|| error.into()))?;
     let placed = ringfence_studies::plan(&draft, machine)?.placed;
     let cpu = placed.cpus[0].first().copied();
-    cpu.ok_or_else(|| Failure::Usage("this machine has no CPU for the reader".into()))
+    cpu.ok_or_else(|| Failure::usage("this machine has no CPU for the reader"))
 }
 
 // As the flags want it. Refused if nothing of it can be measured here, or in its time.

@@ -36,13 +36,12 @@ fn options(place: &Place) -> Options {
 }
 
 fn which(root: &FsRoot, fs: &Resctrl, asked: &WhichCache) -> Result<(u32, Domain), Failure> {
-    let topology = Topology::read(root).map_err(|error| Failure::Failed(error.to_string()))?;
+    let topology = Topology::read(root).map_err(Failure::failed_by)?;
     let cpu = asked.cpu.or_else(|| topology.usable().first());
-    let cpu = cpu.ok_or_else(|| {
-        Failure::Usage("no CPU can be used here: name a cache with --cache".into())
-    })?;
+    let cpu =
+        cpu.ok_or_else(|| Failure::usage("no CPU can be used here: name a cache with --cache"))?;
     if let Some(named) = asked.cpu.filter(|named| topology.cpu(*named).is_none()) {
-        return Err(Failure::Usage(format!("--cpu: there is no CPU {named} here")));
+        return Err(Failure::usage(format!("--cpu: there is no CPU {named} here")));
     }
     match (asked.cache, asked.level) {
         (Some(cache), Some(level)) => Ok((level, cache)),
@@ -58,7 +57,7 @@ fn which(root: &FsRoot, fs: &Resctrl, asked: &WhichCache) -> Result<(u32, Domain
 fn can(root: &FsRoot) -> Result<(), Failure> {
     match ringfence_resctrl::pseudo::support(root) {
         ringfence_resctrl::pseudo::Support::Can(_) => Ok(()),
-        ringfence_resctrl::pseudo::Support::Cannot(why) => Err(Failure::Usage(why)),
+        ringfence_resctrl::pseudo::Support::Cannot(why) => Err(Failure::usage(why)),
     }
 }
 

@@ -13,5 +13,5 @@ pub fn find(root: &FsRoot) -> Result<Resctrl, Failure> {
 
 /// A size that a flag gives.
 pub fn size(flag: &str, text: &str) -> Result<Bytes, Failure> {
-    text.parse().map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
+    text.parse().map_err(|error| Failure::usage(format!("--{flag}: {error}")))
 }

@@ -36,7 +36,7 @@ pub fn new(args: &MachineNew) -> Result<(), Failure> {
         }
     };
     show.end();
-    let written = written.map_err(Failure::Usage)?;
+    let written = written?;
     let Some(path) = &args.out else { return output::print(written.description.text.trim_end()) };
     put(path, &written.description.text)?;
     let mut text = format!("{}: {}\n", path.display(), written.description.title);
@@ -55,7 +55,7 @@ pub fn check(args: &MachineCheck) -> Result<(), Failure> {
     let description = host::description(&args.machine)?;
     let measured = costs(&args.from)?;
     let used = ringfence_studies::describe::host::used(&measured);
-    let found = predict(&description, &measured, &used).map_err(Failure::Usage)?;
+    let found = predict(&description, &measured, &used)?;
     let figures = found.used.iter().chain(&found.left_out).map(|outcome| outcome.simulated);
     refuse_nothing(figures, &description.name)?;
     match (args.json, args.markdown) {
@@ -70,7 +70,7 @@ pub fn sensitivity(args: &MachineSensitivity) -> Result<(), Failure> {
     let description = host::description(&args.machine)?;
     let text = match &args.experiment {
         Some(path) => text_file::read(path, text_file::LONGEST)
-            .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?,
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?,
         None => WRITES.replace("TARGET", &args.target),
     };
     let experiment = Experiment::parse(&text)?;
@@ -81,7 +81,7 @@ pub fn sensitivity(args: &MachineSensitivity) -> Result<(), Failure> {
     let found =
         sensitivity::sensitivity(&description, &cells, &mut |share| show.share(started, share));
     show.end();
-    let found = found.map_err(Failure::Usage)?;
+    let found = found?;
     refuse_nothing(found.figures.iter().copied(), &description.name)?;
     match (args.json, args.markdown) {
         (true, _) => output::print_json(&json::machine_sensitivity(&description, &found)),
@@ -97,7 +97,7 @@ fn refuse_nothing(
 ) -> Result<(), Failure> {
     match figures.any(|figure| figure.is_some()) {
         true => Ok(()),
-        false => Err(Failure::Usage(format!(
+        false => Err(Failure::usage(format!(
             "none of this can be simulated on {machine}: 'ringfence run' with --machine prints the \
              reason for each case"
         ))),
@@ -155,7 +155,7 @@ fn surveyed(dir: &Path) -> Result<Surveyed, Failure> {
 /// The costs that a survey or a single dataset has measured.
 pub fn costs(dir: &Path) -> Result<Measured, Failure> {
     folder::refuse_file(dir)?;
-    let refuse = |why: &str| Failure::Usage(format!("{}: {why}", dir.display()));
+    let refuse = |why: &str| Failure::usage(format!("{}: {why}", dir.display()));
     let simulated = || refuse("this was simulated: a machine file is compared with measurements");
     let measured = if Survey::is_at(dir) {
         let found = surveyed(dir)?;
@@ -183,13 +183,13 @@ pub fn costs(dir: &Path) -> Result<Measured, Failure> {
 /// Writes a machine file. What exists is not overwritten: such files are edited, and kept.
 pub fn put(path: &Path, text: &str) -> Result<(), Failure> {
     ringfence_system::whole::write_new(path, text.as_bytes()).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Failure::Usage(format!(
+        ErrorKind::AlreadyExists => Failure::usage(format!(
             "{} already exists: name another file with --out",
             path.display()
         )),
         _ => {
             let (path, error) = (path.display(), error.into_source());
-            Failure::Usage(format!(
+            Failure::usage(format!(
                 "{path} cannot be written: {error}; name another file with --out"
             ))
         }

@@ -21,7 +21,7 @@ pub fn run(args: &Calibrate) -> Result<(), Failure> {
         true => {
             (fit::half(measured.cells.len(), args.seed), format!("drawn by seed {}", args.seed))
         }
-        false => (measured.named(&args.cells).map_err(Failure::Usage)?, args.cells.join("; ")),
+        false => (measured.named(&args.cells)?, args.cells.join("; ")),
     };
     let known: Vec<String> = description.values().into_iter().map(|value| value.path).collect();
     let keys: Vec<String> = match args.fit.is_empty() {
@@ -37,7 +37,7 @@ pub fn run(args: &Calibrate) -> Result<(), Failure> {
         show.share(started, share)
     });
     show.end();
-    let fit = fit.map_err(Failure::Usage)?;
+    let fit = fit?;
     if let Some(path) = &args.out {
         put(path, &fit.description.text)?;
     }

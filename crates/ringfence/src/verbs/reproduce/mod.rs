@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use ringfence_experiment::ErrorKind;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{Plan, least_window};
 use ringfence_experiment::sample::Sample;
@@ -71,16 +72,15 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     }
     match measured {
         Measured { early: Some(failure), .. } => Err(failure),
-        Measured { failed, .. } if !failed.is_empty() => Err(Failure::Failed(format!(
+        Measured { failed, .. } if !failed.is_empty() => Err(Failure::failed(format!(
             "{} of {} experiments were not measured: {}",
             failed.len(),
             chosen.len(),
             failed.join("; ")
         ))),
-        Measured { cases: 0, .. } => Err(Failure::Failed(
+        Measured { cases: 0, .. } => Err(Failure::failed(
             "nothing was measured: none of these experiments can be run here, for the reasons \
-             given"
-                .into(),
+             given",
         )),
         _ => Ok(()),
     }
@@ -128,8 +128,9 @@ fn measure_all(
             Ok(done) => done,
             Err(failure) if chosen.len() == 1 => return Err(failure),
             // Before the first window had ended: there is no dataset.
-            Err(Failure::Limit(why)) => {
-                found.early.get_or_insert(Failure::Limit(why.clone()));
+            Err(Failure::Error(error)) if error.kind() == ErrorKind::Limit => {
+                let why = error.to_string();
+                found.early.get_or_insert(error.into());
                 (plan, Vec::new(), Ended::Limit(why))
             }
             Err(failure) if stop.load(Ordering::Relaxed) => {
@@ -143,7 +144,7 @@ fn measure_all(
             }
         };
         let reproduced = Reproduced::new(&published, &plan, &samples, ended.clone());
-        found.all.push(reproduced.map_err(Failure::Failed)?);
+        found.all.push(reproduced.map_err(Failure::failed)?);
         let early = experiment::finish(&ended, &dir.join(&experiment.name), machine).err();
         found.early = found.early.or(early);
         if matches!(ended, Ended::Interrupted | Ended::Failed(_)) {
@@ -165,7 +166,7 @@ fn measure_or_not(
         return Ok((plan, Vec::new(), Ended::Complete));
     }
     std::fs::create_dir_all(dir)
-        .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
+        .map_err(|error| Failure::usage(format!("{} cannot be created: {error}", dir.display())))?;
     let own = dir.join(&plan.experiment.name);
     let done = measure::measure(plan, machine, &own, stop, &mut |progress| show.update(progress))?;
     Ok((done.plan, done.samples, done.ended))
@@ -207,7 +208,7 @@ fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, 
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let near =
                 nearest::nearest(name, &known).map(|near| format!("did you mean '{near}'? "));
-            Failure::Usage(format!(
+            Failure::usage(format!(
                 "there is no experiment '{name}': {}'ringfence notes run --list' lists them",
                 near.unwrap_or_default()
             ))
@@ -290,7 +291,7 @@ fn list(experiments: &[Experiment], published: &[Published]) -> Result<(), Failu
 fn save(experiments: &[Experiment], dir: &Path) -> Result<(), Failure> {
     ringfence_dataset::Recorder::check(dir)?;
     std::fs::create_dir_all(dir)
-        .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
+        .map_err(|error| Failure::usage(format!("{} cannot be created: {error}", dir.display())))?;
     for one in experiments {
         experiment::save(one, &dir.join(format!("{}.toml", one.name)))?;
     }

@@ -27,19 +27,18 @@ pub fn run(
         host::description(machine)?;
     }
     let jobs = simulated::jobs(chosen, published, &setting, args.on.machine.as_deref(), &describe)
-        .map_err(Failure::Usage)?;
+        .map_err(Failure::usage)?;
     if jobs.is_empty() {
-        return Err(Failure::Usage(
+        return Err(Failure::usage(
             "no figures of these experiments were published: 'ringfence run FILE --machine NAME' \
-             simulates any experiment"
-                .into(),
+             simulates any experiment",
         ));
     }
     let here: Vec<(String, Reproduced)> = measured(args, chosen, published)?;
     let dir = results::new_dir(args.output.out.as_deref(), "reproduce")?;
     folder::check_new(&dir)?;
     std::fs::create_dir_all(&dir)
-        .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
+        .map_err(|error| Failure::usage(format!("{} cannot be created: {error}", dir.display())))?;
     let stop = host::stop_on_signals()?;
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let quiet = args.output.quiet;
@@ -78,8 +77,8 @@ pub fn run(
         one.outcome.as_ref().is_ok_and(|found| found.reproduced.findings.samples > 0)
     };
     match !all.iter().any(simulated) {
-        true => Err(Failure::Failed(
-            "nothing was simulated: none of these experiments can be, for the reasons given".into(),
+        true => Err(Failure::failed(
+            "nothing was simulated: none of these experiments can be, for the reasons given",
         )),
         false => Ok(()),
     }
@@ -109,7 +108,7 @@ fn measured(
 ) -> Result<Vec<(String, Reproduced)>, Failure> {
     let Some(dir) = &args.measured else { return Ok(Vec::new()) };
     if !dir.is_dir() {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--measured: {}: there is no such folder; name one that 'ringfence notes run' wrote",
             dir.display()
         )));
@@ -120,7 +119,7 @@ fn measured(
         found.extend(here.map(|here| (experiment.name.clone(), here)));
     }
     if found.is_empty() {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{}: none of these experiments was measured there; name a folder that 'ringfence \
              reproduce' wrote",
             dir.display()

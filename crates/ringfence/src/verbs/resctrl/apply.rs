@@ -24,14 +24,12 @@ pub fn run(asked: &Apply) -> Result<(), Failure> {
     let time = asked.time.as_deref().map(time).transpose()?;
     let limits = asked.limits.given();
     if limits.is_none() && !asked.none {
-        return Err(Failure::Usage(
-            "nothing is limited: give --l3, --l2 or --mba, or --none".into(),
-        ));
+        return Err(Failure::usage("nothing is limited: give --l3, --l2 or --mba, or --none"));
     }
     let named = asked.target.named()?;
     if named.is_empty() {
-        return Err(Failure::Usage(
-            "no target is named: give --pid, --cgroup, --unit or --container".into(),
+        return Err(Failure::usage(
+            "no target is named: give --pid, --cgroup, --unit or --container",
         ));
     }
     let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
@@ -58,7 +56,7 @@ pub fn run(asked: &Apply) -> Result<(), Failure> {
     let moved = move_into(&mut change, &root, &mut targets, &group)?;
     if moved.processes() == 0 {
         change.restore()?;
-        return Err(Failure::Failed(format!("{} has ended: nothing was changed", targets.name())));
+        return Err(Failure::failed(format!("{} has ended: nothing was changed", targets.name())));
     }
     let (those, threads) = (processes(moved.processes()), moved.threads());
     let mut text = format!("{those} with {threads} threads of {} in {group}", targets.name());
@@ -130,14 +128,14 @@ fn processes(count: usize) -> String {
 }
 
 fn time(text: &str) -> Result<Duration, Failure> {
-    let span: Span = text.parse().map_err(|error| Failure::Usage(format!("--for: {error}")))?;
+    let span: Span = text.parse().map_err(|error| Failure::usage(format!("--for: {error}")))?;
     Ok(span.0)
 }
 
 fn living(root: &FsRoot, targets: &mut Targets) -> Result<BTreeSet<u32>, Failure> {
     let living = targets.processes(root)?;
     if living.is_empty() {
-        return Err(Failure::Usage(format!("{} has ended: nothing was changed", targets.name())));
+        return Err(Failure::usage(format!("{} has ended: nothing was changed", targets.name())));
     }
     Ok(living)
 }

@@ -67,12 +67,12 @@ fn undo(asked: &Undo) -> Result<(), Failure> {
             .filter_map(|left| left.name.as_deref());
         let names: Vec<&str> = names.filter(|name| name.starts_with(transaction::OWN)).collect();
         let there = if names.is_empty() { "nothing".into() } else { names.join(", ") };
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "nothing is kept under the name '{name}'; kept: {there}"
         )));
     };
     if left.is_others() && asked.put_back.journal.folder.is_none() && !asked.put_back.dry_run {
-        return Err(Failure::Usage(left.others()));
+        return Err(Failure::usage(left.others()));
     }
     let options = Options { folder: Some(left.folder.clone()), ..Options::default() };
     let restored = match asked.put_back.dry_run {
@@ -172,7 +172,7 @@ fn journal(
     let found = (!left.is_empty()).then(|| left.swap_remove(own.unwrap_or(0)));
     match found {
         Some(left) if left.is_others() && !left.under_way && wanted.is_none() && !look_only => {
-            Err(Failure::Usage(left.others()))
+            Err(Failure::usage(left.others()))
         }
         found => Ok(found),
     }

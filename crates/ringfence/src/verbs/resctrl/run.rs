@@ -39,7 +39,7 @@ pub fn run(asked: &Confined) -> Result<(), Failure> {
     let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
     let limits = asked.limits.given();
     if limits.is_none() {
-        return Err(Failure::Usage("nothing is limited: give --l3, --l2 or --mba".into()));
+        return Err(Failure::usage("nothing is limited: give --l3, --l2 or --mba"));
     }
     let folder = asked.kernel.journal.folder.as_ref();
     let own = std::process::id();
@@ -70,7 +70,7 @@ pub fn run(asked: &Confined) -> Result<(), Failure> {
         Ok(signals) => signals,
         Err(error) => {
             waiting.turn_away();
-            return Err(Failure::Failed(format!("watching for signals: {error}")));
+            return Err(Failure::failed(format!("watching for signals: {error}")));
         }
     };
     let moved = change.move_process(&group, waiting.child.id());
@@ -82,7 +82,7 @@ pub fn run(asked: &Confined) -> Result<(), Failure> {
     let restored =
         loan.give_back(&fs).map(|restored| restored.left.iter().for_each(|left| say(left)));
     let status =
-        status.map_err(|error| Failure::Failed(format!("waiting for the command: {error}")))?;
+        status.map_err(|error| Failure::failed(format!("waiting for the command: {error}")))?;
     if status.success() {
         return Ok(restored?);
     }
@@ -98,8 +98,8 @@ fn cpus(text: &str) -> Result<CpuSet, Failure> {
     let parsed: Result<CpuSet, _> = text.parse();
     match parsed {
         Ok(cpus) if !cpus.is_empty() => Ok(cpus),
-        Ok(_) => Err(Failure::Usage("--cpus: the list is empty: give CPUs such as 5-6".into())),
-        Err(error) => Err(Failure::Usage(format!("--cpus: {error}"))),
+        Ok(_) => Err(Failure::usage("--cpus: the list is empty: give CPUs such as 5-6")),
+        Err(error) => Err(Failure::usage(format!("--cpus: {error}"))),
     }
 }
 
@@ -119,7 +119,7 @@ struct Waiting {
 impl Waiting {
     fn start(command: &[OsString], cpus: Option<&CpuSet>) -> Result<Self, Failure> {
         let failed =
-            |error: std::io::Error| Failure::Failed(format!("starting the command: {error}"));
+            |error: std::io::Error| Failure::failed(format!("starting the command: {error}"));
         let (gate, opener) = std::io::pipe().map_err(failed)?;
         let (whose, fd) = (std::process::id().to_string(), gate.as_raw_fd().to_string());
         let mut child = Command::new("/proc/self/exe");
@@ -177,7 +177,7 @@ fn at_the_terminal() -> bool {
 /// What becomes the command; it returns where that cannot be.
 pub fn start(arguments: &[OsString]) -> Result<(), Failure> {
     let [whose, fd, cpus, program, rest @ ..] = arguments else {
-        return Err(Failure::Usage("this is for ringfence itself".into()));
+        return Err(Failure::usage("this is for ringfence itself"));
     };
     let (whose, fd) = (whose.to_string_lossy(), fd.to_string_lossy());
     let opened =
@@ -187,16 +187,16 @@ pub fn start(arguments: &[OsString]) -> Result<(), Failure> {
         // The process that was to open it has reported why not, or is dead.
         Ok(_) => return Err(Failure::Command(1)),
         Err(error) => {
-            return Err(Failure::Failed(format!(
+            return Err(Failure::failed(format!(
                 "the command cannot wait to be moved: /proc/{whose}/fd/{fd}: {error}"
             )));
         }
     }
     if !cpus.is_empty() {
         let cpus = self::cpus(&cpus.to_string_lossy())?;
-        set_affinity(&cpus).map_err(|error| Failure::Usage(format!("--cpus: {error}")))?;
+        set_affinity(&cpus).map_err(|error| Failure::usage(format!("--cpus: {error}")))?;
     }
     let error = Command::new(program).args(rest).exec();
     let shown = printable(&OsStr::to_string_lossy(program)).into_owned();
-    Err(Failure::Usage(format!("{shown}: the command cannot be started: {error}")))
+    Err(Failure::usage(format!("{shown}: the command cannot be started: {error}")))
 }

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 pub fn run(asked: &Watch) -> Result<(), Failure> {
     let root = host::root(&asked.kernel.root)?;
-    let refused = |why: String| Failure::Usage(format!("--interval: {why}"));
+    let refused = |why: String| Failure::usage(format!("--interval: {why}"));
     let interval: Span = asked.interval.parse().map_err(|error| refused(format!("{error}")))?;
     if !(SHORTEST..=LONGEST).contains(&interval.0) {
         return Err(refused(format!("{} is not between 10ms and 1h", asked.interval)));

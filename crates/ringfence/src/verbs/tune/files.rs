@@ -80,7 +80,7 @@ fn chosen<T: Copy>(
 }
 
 fn question(args: &Tune, dir: &Path) -> Result<Question, Failure> {
-    let refused = |flag: &str, why: String| Err(Failure::Usage(format!("{flag}: {why}")));
+    let refused = |flag: &str, why: String| Err(Failure::usage(format!("{flag}: {why}")));
     if args.victim.is_some() || args.budget.is_some() {
         let why = format!(
             "it applies to memory; to test commits next to a victim, use 'ringfence prove' with \

@@ -21,7 +21,7 @@ use crate::shared::{announce, experiment, folder, host, results};
 use policy_file::Written;
 
 pub fn run(args: &Tune) -> Result<(), Failure> {
-    let target = args.target.parse().map_err(|error| Failure::Usage(format!("TARGET: {error}")))?;
+    let target = args.target.parse().map_err(|error| Failure::usage(format!("TARGET: {error}")))?;
     match target {
         Target::File(dir) => files::run(args, &dir),
         // A policy has it, and is read elsewhere.
@@ -35,7 +35,7 @@ fn of_memory(args: &Tune, target: Target) -> Result<(), Failure> {
     let question = question(args, target)?;
     let machine = host::machine(&args.on)?;
     if let (Some(simulated), Some(_)) = (&machine.simulated, &args.policy) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--policy: {} is simulated, and a policy needs measurements: leave one of them out",
             simulated.name
         )));
@@ -101,7 +101,7 @@ fn question(args: &Tune, target: Target) -> Result<Question, Failure> {
     if let Some((flag, _)) =
         [("sync", &args.sync), ("layout", &args.layout)].iter().find(|(_, given)| given.is_some())
     {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--{flag} applies to files: name a folder as the target, file:DIR"
         )));
     }
@@ -113,12 +113,12 @@ fn question(args: &Tune, target: Target) -> Result<Question, Failure> {
     let victim = |text: &str| one_task("victim", parse_task("victim", text)?);
     let victim = args.victim.as_deref().map(victim).transpose()?;
     if victim.is_none() && args.budget.is_some() {
-        return Err(Failure::Usage(
-            "--budget is the allowed slowdown of a victim: name the task with --victim".into(),
+        return Err(Failure::usage(
+            "--budget is the allowed slowdown of a victim: name the task with --victim",
         ));
     }
     if size < *tune::BLOCKS.last().expect("there are blocks") {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--size: {size} is smaller than the largest block, 1MiB"
         )));
     }

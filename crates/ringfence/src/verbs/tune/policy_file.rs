@@ -71,13 +71,13 @@ impl Written {
 fn can_be_written(path: &Path) -> Result<(), Failure> {
     let named = path.display();
     if fs::symlink_metadata(path).is_ok() {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{named} already exists: name another file with --policy"
         )));
     }
     // Made and removed again: only trying tells.
     fs::File::create_new(path).and_then(|_| fs::remove_file(path)).map_err(|error| {
-        Failure::Usage(format!(
+        Failure::usage(format!(
             "{named} cannot be written: {error}; name another file with --policy"
         ))
     })
@@ -85,7 +85,7 @@ fn can_be_written(path: &Path) -> Result<(), Failure> {
 
 fn write(path: &Path, policy: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
-        Failure::Failed(format!(
+        Failure::failed(format!(
             "the policy cannot be written to {}: {error}; this is the policy:\n{policy}",
             path.display()
         ))

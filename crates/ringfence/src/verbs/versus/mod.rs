@@ -14,7 +14,7 @@ use ringfence_studies::measure;
 use ringfence_studies::prove::time::Precision;
 use ringfence_versus::export::{Sort, Unit};
 use ringfence_versus::session::{SHARE_OF_DIFFERENCE, Settings};
-use ringfence_versus::{self as versus, Findings, Note, Question, Trouble, Verdict, conduct};
+use ringfence_versus::{self as versus, Findings, Note, Question, Verdict, conduct};
 
 use crate::args::VersusFlags as Flags;
 use crate::failure::{Exit, Failure};
@@ -27,12 +27,11 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     if let Some(how) = &flags.progress {
         return by_progress(flags, how);
     }
-    let question = question::question(flags).map_err(Failure::Usage)?;
+    let question = question::question(flags).map_err(Failure::usage)?;
     if flags.json && question.is_loud() {
-        return Err(Failure::Usage(
+        return Err(Failure::usage(
             "--json: the output of commands would be mixed with it; leave out --show-output \
-             (--output inherit)"
-                .into(),
+             (--output inherit)",
         ));
     }
     let dir = results::new_dir(flags.out.as_deref(), "versus")?;
@@ -44,7 +43,7 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     told.0.announce(announced(&question, flags));
     let done = conduct(&question, &dir, &stop, &mut told);
     told.0.end();
-    let done = done.map_err(failure)?;
+    let done = done?;
     let silent = flags.style.as_deref() == Some("none");
     if flags.json {
         output::print_json(&json::versus(&done.findings, &dir))?;
@@ -59,7 +58,7 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     }
     page::beside(&dir, flags.json || silent, done.trouble.is_some())?;
     match (done.trouble, done.findings.verdict) {
-        (Some(trouble), _) => Err(failure(trouble)),
+        (Some(trouble), _) => Err(trouble.into()),
         (None, Verdict::OverBudget) => Err(Failure::Verdict(Exit::BudgetMissed)),
         (None, Verdict::Undecided | Verdict::NotEstimable)
             if done.findings.settings.budget.is_some() =>
@@ -104,7 +103,7 @@ fn end(settings: &Settings, commands: usize) -> String {
 // Commands that run on.
 fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let (started, machine) = (Instant::now(), host::examine()?);
-    let experiment = progress::experiment(flags, how).map_err(Failure::Usage)?;
+    let experiment = progress::experiment(flags, how).map_err(Failure::usage)?;
     let mut plan = ringfence_studies::plan(&experiment, &machine)?;
     ringfence_studies::refuse_parts(&plan, &machine)?;
     let time = experiment.measure.time.map_or(Duration::ZERO, |time| time.0);
@@ -112,7 +111,7 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     if flags.time.is_none() {
         plan.experiment.measure.time = Some(Span(time.max(least)).rounded_up());
     } else if time < least {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--time {} is too short: a figure needs at least 4 trials, which take {least}; give \
              --time {least}",
             Span(time),
@@ -150,22 +149,13 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
         });
     let settled = budget.is_some() && !matches!(verdict, Err(Failure::Verdict(Exit::Undecided)));
     if still && !settled {
-        return Err(Failure::Failed(format!(
+        return Err(Failure::failed(format!(
             "a command made no progress in windows of 100 ms of some trials: --progress {how} is \
              for commands that keep running and show progress all the time; commands that exit are \
              compared as whole runs, without --progress"
         )));
     }
     verdict
-}
-
-fn failure(trouble: Trouble) -> Failure {
-    match trouble {
-        Trouble::Interrupted => Failure::Failed("interrupted".into()),
-        Trouble::Usage(why) => Failure::Usage(why),
-        Trouble::Failed(why) => Failure::Failed(why),
-        Trouble::OutOfTime => Failure::Failed("the time ran out before a run ended".into()),
-    }
 }
 
 struct Told(Show);

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::{StudyError, few_trials, measure, plan};
+use crate::{few_trials, measure, plan};
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
-use ringfence_experiment::{Experiment, Reason};
+use ringfence_experiment::{Error, Experiment, Reason};
 use ringfence_machine::Machine;
 
 use super::{Alternative, Outcome, Setting, Simulated, part};
@@ -134,11 +134,11 @@ pub fn run(
     threads: usize,
     stop: &AtomicBool,
     begun: &(dyn Fn(usize) + Sync),
-) -> Result<Vec<Simulated>, StudyError> {
+) -> Result<Vec<Simulated>, Error> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|number| std::cmp::Reverse(jobs[*number].size()));
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<Simulated, StudyError>)>> = Mutex::new(Vec::new());
+    let done: Mutex<Vec<(usize, Result<Simulated, Error>)>> = Mutex::new(Vec::new());
     let work = || {
         loop {
             let Some(&number) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
@@ -163,7 +163,7 @@ pub fn run(
     let mut done = done.into_inner().expect("nobody panics with it");
     done.sort_by_key(|(number, _)| *number);
     if stop.load(Ordering::Relaxed) {
-        return Err(StudyError::Interrupted);
+        return Err(Error::interrupted());
     }
     done.into_iter().map(|(_, found)| found).collect()
 }
@@ -184,7 +184,7 @@ impl Job {
         setting: &Setting,
         dir: &Path,
         stop: &AtomicBool,
-    ) -> Result<Simulated, StudyError> {
+    ) -> Result<Simulated, Error> {
         let outcome = match &self.experiment {
             Err(why) => Err(why.clone()),
             Ok(experiment) => Ok(self.outcome(experiment, setting, dir, stop)?),
@@ -204,7 +204,7 @@ impl Job {
         setting: &Setting,
         dir: &Path,
         stop: &AtomicBool,
-    ) -> Result<Outcome, StudyError> {
+    ) -> Result<Outcome, Error> {
         let mut plan = plan(experiment, &self.examined)?;
         let (plan, samples, ended): (_, Vec<Sample>, Ended) = if plan.measured().is_empty() {
             (plan, Vec::new(), Ended::Complete)
@@ -215,12 +215,12 @@ impl Job {
             (done.plan, done.samples, done.ended)
         };
         if let Ended::Failed(why) = &ended {
-            return Err(StudyError::Failed(format!("{}: {why}", self.folder)));
+            return Err(Error::failed(format!("{}: {why}", self.folder)));
         }
         let found =
-            Reproduced::new(&self.published, &plan, &samples, ended).map_err(StudyError::Failed)?;
+            Reproduced::new(&self.published, &plan, &samples, ended).map_err(Error::failed)?;
         let bytes = self.alternative.as_ref().and_then(|alternative| alternative.bytes);
-        Outcome::new(&self.published, setting, bytes, found, &samples).map_err(StudyError::Failed)
+        Outcome::new(&self.published, setting, bytes, found, &samples).map_err(Error::failed)
     }
 }
 
@@ -233,19 +233,19 @@ pub fn measured_here(
     dir: &Path,
     experiment: &str,
     published: &[Published],
-) -> Result<Option<Reproduced>, StudyError> {
+) -> Result<Option<Reproduced>, Error> {
     let own = dir.join(experiment);
     if !ringfence_dataset::is_dataset(&own) {
         return Ok(None);
     }
     let dataset = Dataset::open(&own)?;
     if dataset.samples.iter().any(|sample| sample.simulated == Some(true)) {
-        return Err(StudyError::Usage(format!(
+        return Err(Error::usage(format!(
             "{}: it was simulated; name a folder of measurements",
             own.display()
         )));
     }
     let ended = dataset.manifest.ended.clone().unwrap_or(Ended::Interrupted);
     let found = Reproduced::new(published, &dataset.plan, &dataset.samples, ended);
-    found.map(Some).map_err(|why| StudyError::Usage(format!("{}: {why}", own.display())))
+    found.map(Some).map_err(|why| Error::usage(format!("{}: {why}", own.display())))
 }

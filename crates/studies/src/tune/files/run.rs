@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{Here, Kept, Planned, Stage, Study, StudyError, plan};
+use crate::{Here, Kept, Planned, Stage, Study, plan};
 use ringfence_analysis::estimate::{Estimate, Finding, Looks, Verdict};
 use ringfence_analysis::results;
 use ringfence_experiment::task::{Commit, Sync, Target};
-use ringfence_experiment::{Experiment, Reason};
+use ringfence_experiment::{Error, Experiment, Reason};
 use ringfence_machine::Machine;
 use ringfence_persist::Methods;
 use ringfence_persist::policy::{Fingerprint, Policy, Prices};
@@ -73,10 +73,10 @@ pub struct Compared {
 ///
 /// # Errors
 /// One sentence.
-pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
+pub fn check(question: &Question, machine: &Machine) -> Result<(), Error> {
     if let Some(simulated) = &machine.simulated {
         let name = &simulated.name;
-        return Err(StudyError::Usage(format!(
+        return Err(Error::usage(format!(
             "files and disks are not simulated, so they cannot be tuned on {name}: leave out \
              --machine"
         )));
@@ -91,14 +91,14 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
         size: super::LOG,
         ..Commit::default()
     };
-    ringfence_workloads::commit::try_out(&plain).map_err(|why| StudyError::Usage(why.into()))
+    ringfence_workloads::commit::try_out(&plain).map_err(Error::usage)
 }
 
 /// Measures, chooses and confirms.
 ///
 /// # Errors
 /// Where nothing can be measured. What fails or is interrupted later is part of the answer.
-pub fn run(question: &Question, here: &mut Here) -> Result<Tuned, StudyError> {
+pub fn run(question: &Question, here: &mut Here) -> Result<Tuned, Error> {
     check(question, here.machine)?;
     let tuning = Tuning { question, dir: here.dir, settled: None };
     Ok(crate::carry_out(&mut { tuning }, here)?.findings)
@@ -121,7 +121,7 @@ impl Study for Tuning<'_> {
         None
     }
 
-    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, Error> {
         let planned = |name: &str, experiment: Experiment| {
             let dir = self.dir.join(&experiment.name);
             Planned::new(name, dir, &experiment, here.machine).map(Some)
@@ -148,16 +148,12 @@ impl Study for Tuning<'_> {
         Ok(None)
     }
 
-    fn conclude(
-        &mut self,
-        stages: &[Stage],
-        ended_early: Option<&str>,
-    ) -> Result<Tuned, StudyError> {
-        let costs = stages.first().ok_or(StudyError::Interrupted)?;
+    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Tuned, Error> {
+        let costs = stages.first().ok_or(Error::interrupted())?;
         let choice = self.choice(stages).map_err(|error| {
             let why = ended_early.map_or_else(|| error.to_string(), str::to_owned);
             let place = self.dir.display();
-            StudyError::Failed(format!("{why}; what was measured is in {place}"))
+            Error::failed(format!("{why}; what was measured is in {place}"))
         })?;
         let confirmed = compared(stages.get(2));
         let policy = self.settled.map(|settled| {
@@ -194,12 +190,12 @@ impl Study for Tuning<'_> {
 }
 
 impl Tuning<'_> {
-    fn choice(&self, stages: &[Stage]) -> Result<Choice, StudyError> {
+    fn choice(&self, stages: &[Stage]) -> Result<Choice, Error> {
         let batches = stages.get(1).map(costs_of);
         choice::choose(&stages.first().map(costs_of).unwrap_or_default(), batches.as_ref())
             .ok_or_else(|| {
                 let why = "no method to commit could be measured, so none can be chosen";
-                StudyError::Failed(why.into())
+                Error::failed(why)
             })
     }
 }
