@@ -20,10 +20,8 @@ pub(super) struct Group {
     pub(super) hi: u32,
     // Its stores.
     pub(super) all: u32,
-    // So many of them flushes under way have taken along: by `clwb` or `clflushopt`, and by
-    // `clflush`.
-    pub(super) weak: u32,
-    pub(super) strong: u32,
+    // The time of the first.
+    pub(super) since: u32,
 }
 
 // A store that touched a word.
@@ -78,4 +76,10 @@ pub(super) struct Stream {
     pub(super) place: usize,
     // Whether it is in memory; `None`: undecided.
     pub(super) there: Option<bool>,
+}
+
+impl Stream {
+    pub(super) fn is_there(&self) -> bool {
+        self.there == Some(true)
+    }
 }

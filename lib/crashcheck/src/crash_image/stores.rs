@@ -1,17 +1,17 @@
 //! The stores of one run up to a crash, and what can have become of them.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::parts::{Cover, Group, Interval, LINE_WORDS, Order, Stream, Word};
+use super::parts::{Cover, Group, Interval, Order, Stream, Word};
 use super::ties::Ties;
 use crate::bytes::{Bytes, overlay};
 use crate::event::{Event, Kind, WORD, Write};
 use crate::fate::Fate;
 use crate::list::List;
-use crate::profile::Profile;
 use crate::trie::Trie;
 
 /// The stores of a run up to a crash. A copy is cheap: it shares all in which it is not decided
@@ -21,7 +21,8 @@ pub(crate) struct CrashImage {
     pub(super) words: Trie<Word>,
     // By line; under eADR the only one is at 0.
     pub(super) groups: Trie<Group>,
-    pub(super) one_group: bool,
+    // Words of a line; under eADR all.
+    pub(super) group_words: usize,
     // Those that no fence followed, in order, and how many.
     pub(super) streams: Trie<Stream>,
     pub(super) streamed: u32,
@@ -70,11 +71,11 @@ impl Outcome {
 }
 
 impl CrashImage {
-    pub(super) fn new(profile: Profile) -> Self {
+    pub(super) fn new(group_words: usize) -> Self {
         Self {
             words: Trie::default(),
             groups: Trie::default(),
-            one_group: profile == Profile::Eadr,
+            group_words,
             streams: Trie::default(),
             streamed: 0,
             buffered: List::default(),
@@ -92,7 +93,11 @@ impl CrashImage {
     }
 
     pub(super) fn group_of(&self, word: usize) -> usize {
-        if self.one_group { 0 } else { word / LINE_WORDS }
+        word / self.group_words
+    }
+
+    pub(super) fn has_one_group(&self) -> bool {
+        self.group_words == usize::MAX
     }
 
     // None of a group of which nothing is open.
@@ -372,13 +377,76 @@ impl CrashImage {
         self.stores as usize
     }
 
+    /// Groups of which something is open, in order.
+    pub(crate) fn open_groups(&self) -> Vec<usize> {
+        let mut open = Vec::new();
+        self.groups.for_each(&mut |number, group| {
+            if group.hi > group.lo {
+                open.push(number);
+            }
+        });
+        open
+    }
+
+    /// Non-temporal stores that are open, by their numbers.
+    pub(crate) fn open_streams(&self) -> Vec<u32> {
+        let mut open = Vec::new();
+        self.streams.for_each(&mut |number, stream| {
+            if stream.there.is_none() {
+                open.push(number as u32);
+            }
+        });
+        open
+    }
+
+    /// Where a group lies.
+    pub(crate) fn bytes_of_group(&self, group: usize) -> Range<usize> {
+        let bytes = self.group_words.saturating_mul(WORD);
+        group.saturating_mul(bytes)..(group + 1).saturating_mul(bytes)
+    }
+
+    /// The word that a non-temporal store is to.
+    pub(crate) fn word_of_stream(&self, number: u32) -> usize {
+        self.streams.get(number as usize).map_or(0, |stream| stream.place - 1)
+    }
+
+    /// In how many ways a non-temporal store can have come out.
+    pub(crate) fn ways_of_stream(&self, number: u32) -> u32 {
+        if self.is_there(number).is_some() { 1 } else { 2 }
+    }
+
+    /// How many of a group's stores can have reached memory.
+    pub(crate) fn counts(&self, group: usize) -> Range<u32> {
+        let Interval { lo, hi } = self.interval(group);
+        lo..hi + 1
+    }
+
+    /// Settles that so many did, which [`counts`](Self::counts) has to allow.
+    pub(crate) fn decide_group(&mut self, group: usize, count: u32) {
+        self.set_interval(group, Interval { lo: count, hi: count });
+        let consistent = self.settle();
+        debug_assert!(consistent);
+    }
+
+    /// Settles that a non-temporal store did, or not.
+    pub(crate) fn decide_stream(&mut self, number: u32, there: bool) {
+        if self.is_there(number).is_none() {
+            self.streams.get_mut(number as usize).there = Some(there);
+        }
+    }
+
     /// What became of each store of these runs, of which this was made, in their order; the last
     /// run first.
     pub(crate) fn fates<'e>(&self, runs: impl Iterator<Item = &'e [Event]>) -> Vec<Fate> {
+        self.fates_of(runs.flat_map(|run| run.iter().rev().map(|event| event.kind)))
+    }
+
+    /// The same for instructions, the last one first.
+    pub(crate) fn fates_of(&self, kinds: impl Iterator<Item = Kind>) -> Vec<Fate> {
         // From the last one back: what is open of a group are its last stores.
         let mut numbers: FxHashMap<usize, u32> = FxHashMap::default();
         let mut streams = self.streamed;
-        let mut fate = |kind: Kind| {
+        let fate = |kind: Kind| {
             let write = kind.write()?;
             let group = self.group_of(write.word);
             let (number, order): (&mut u32, fn(u32) -> Order) = match kind {
@@ -395,8 +463,7 @@ impl CrashImage {
             *number = before;
             Some(self.fate(order(before), self.interval(group)))
         };
-        let mut fates: Vec<Fate> =
-            runs.flat_map(|run| run.iter().rev()).filter_map(|event| fate(event.kind)).collect();
+        let mut fates: Vec<Fate> = kinds.filter_map(fate).collect();
         fates.reverse();
         fates
     }
@@ -411,10 +478,11 @@ impl CrashImage {
     pub(crate) fn changed(&self, other: &Self, visit: &mut impl FnMut(usize)) {
         self.groups.unshared(&other.groups, &mut |group| {
             if self.interval(group) != other.interval(group) {
-                if self.one_group {
+                if self.has_one_group() {
                     self.buffered.iter().for_each(|word| visit(*word));
                 } else {
-                    (group * LINE_WORDS..(group + 1) * LINE_WORDS).for_each(&mut *visit);
+                    let words = self.group_words;
+                    (group * words..(group + 1) * words).for_each(&mut *visit);
                 }
             }
         });
