@@ -100,6 +100,6 @@ fn push(recorded: &mut Recorded, event: &Event) -> Result<(), String> {
         ),
         Action::Locked { .. } => recorded.push(thread, Did::Locked, None),
         Action::Msync { .. } | Action::SyncRange { .. } | Action::Truncate { .. } => Ok(()),
-        Action::Map { .. } | Action::Unmap { .. } => Ok(()),
+        Action::Map { .. } | Action::Unmap { .. } | Action::Output { .. } => Ok(()),
     }
 }

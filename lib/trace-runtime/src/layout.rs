@@ -149,7 +149,8 @@ pub mod ask {
     pub const CALLERS: u32 = 17;
     /// A system call: the address of its instruction. Answer: the site's number in the recording.
     pub const CALL: u32 = 18;
-    /// A system call was refused: its number.
+    /// A system call was refused: its number, and whether it would have written to the standard
+    /// output that is recorded.
     pub const REFUSED: u32 = 11;
 }
 
@@ -196,6 +197,9 @@ pub struct Shared {
     pub lock: AtomicU32,
     /// Whether loads are recorded, too (files have no access rights), or only stores.
     pub loads: u32,
+    /// The device and inode of the standard output, where what is written there is recorded; zeros
+    /// where it is not.
+    pub output: [u64; 2],
     /// Numbers given to threads so far.
     pub threads: AtomicU32,
     /// Bytes put into the ring so far.
@@ -505,6 +509,8 @@ pub mod kind {
     pub const SYNC_ENDS: u8 = 17;
     /// `sync_file_range`.
     pub const SYNC_RANGE: u8 = 18;
+    /// The program wrote to its standard output.
+    pub const OUTPUT: u8 = 19;
 }
 
 impl Head {
@@ -516,7 +522,9 @@ impl Head {
     /// Whether data follow, and how much of the ring it takes with them.
     pub const fn length(&self) -> u64 {
         let data = match self.kind {
-            kind::STORE | kind::NON_TEMPORAL | kind::LOCKED | kind::WRITE => self.size,
+            kind::STORE | kind::NON_TEMPORAL | kind::LOCKED | kind::WRITE | kind::OUTPUT => {
+                self.size
+            }
             kind::MAP | kind::UNMAP => 8,
             kind::SKIP => return self.size,
             _ => 0,

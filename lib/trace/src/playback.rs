@@ -119,7 +119,8 @@ impl Playback {
                 | Action::SyncRange { .. }
                 | Action::Truncate { .. }
                 | Action::Map { .. }
-                | Action::Unmap { .. } => {}
+                | Action::Unmap { .. }
+                | Action::Output { .. } => {}
             }
             let too_large = |what, most| Err(PlaybackError::TooLarge { what, most });
             match () {

@@ -218,6 +218,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => Just(Action::Sfence),
         1 => Just(Action::Mfence),
         1 => Just(Action::Locked { stores: None }),
+        1 => Just(Action::Output { bytes: vec![7; 9] }),
     ]
 }
 

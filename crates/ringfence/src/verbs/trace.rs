@@ -42,6 +42,7 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
         files,
         copies: (!asked.in_place).then(|| dir.join("copies")),
         loads: asked.loads,
+        output: false,
     };
     let outcome = match record(options, &mut writer) {
         Ok(outcome) => outcome,

@@ -5,9 +5,10 @@ use core::sync::atomic::Ordering::Release;
 use super::actions::{deliver, interruptible};
 use super::blocks::{block, shared};
 use super::buffers::{place, pointing, read, stored};
+use super::descriptors::{self, Target};
 use super::frame::{Frame, Info};
 use super::questions::{ask, give_up};
-use super::{descriptors, filter, lists, mappings, signal_calls, syncs, sys, threads};
+use super::{filter, lists, mappings, output, signal_calls, syncs, sys, threads};
 use crate::layout::{ask, register, stop};
 
 /// SIGSYS.
@@ -134,7 +135,7 @@ unsafe fn truncate(a: [u64; 6]) -> u64 {
     result
 }
 
-/// A call with arguments that point into a file, or that writes to one.
+/// A call with arguments that point into a file, or that writes to one or to the standard output.
 ///
 /// # Safety
 /// As for [`call`].
@@ -159,27 +160,44 @@ unsafe fn other(number: u64, a: [u64; 6], frame: &Frame) -> u64 {
         }
         return result;
     }
-    let file = filter::written(number, a).and_then(descriptors::file);
+    let target = filter::written(number, a).and_then(descriptors::target);
+    if matches!(target, Some(Target::Output)) && matches!(number, sys::SENDFILE | sys::SPLICE) {
+        return output::refuse(number);
+    }
     // SAFETY: the caller's.
     let result = unsafe {
         match number {
             sys::WRITEV | sys::PWRITEV | sys::PWRITEV2 => lists::vectors(number, a, frame),
+            // They store nothing. A program's own signal stack may be too small for more.
+            sys::WRITE | sys::PWRITE => interruptible(number, a.map(place), frame),
             _ => pointing(number, a, frame),
         }
     };
-    if let Some(file) = file
-        && !sys::is_error(result)
-    {
-        // What it points to is where the next one writes.
-        let has_offset = matches!(number, sys::SPLICE | sys::COPY_FILE_RANGE) && a[3] != 0;
-        let out = if has_offset { read::<u64>(a[3]) } else { None };
-        let mut real = a;
-        if matches!(number, sys::WRITE | sys::PWRITE) {
-            real[1] = place(a[1]);
-        }
-        // SAFETY: the kernel has just read what the program had it write, at the alias where that
-        // is a file's.
-        unsafe { descriptors::wrote(number, real, file, out, result) };
+    if !sys::is_error(result) {
+        // SAFETY: the kernel has just read what the program had it write.
+        unsafe { wrote(number, a, target, result) };
     }
     result
+}
+
+/// Records what a call has written, where that is recorded.
+///
+/// # Safety
+/// As for [`call`]; the call has been made, and what it was given can still be read.
+unsafe fn wrote(number: u64, a: [u64; 6], target: Option<Target>, result: u64) {
+    match target {
+        Some(Target::Output) => output::wrote(number, a, result),
+        Some(Target::File(file)) => {
+            // What it points to is where the next one writes.
+            let has_offset = matches!(number, sys::SPLICE | sys::COPY_FILE_RANGE) && a[3] != 0;
+            let out = if has_offset { read::<u64>(a[3]) } else { None };
+            let mut real = a;
+            if matches!(number, sys::WRITE | sys::PWRITE) {
+                real[1] = place(a[1]);
+            }
+            // SAFETY: the caller's, at the alias where that is a file's.
+            unsafe { descriptors::wrote(number, real, file, out, result) };
+        }
+        None => {}
+    }
 }

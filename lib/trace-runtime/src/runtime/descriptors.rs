@@ -1,4 +1,5 @@
-//! Files that are written by way of descriptors, whichever of theirs it is.
+//! Files that are written by way of descriptors, whichever of theirs it is, and the standard output
+//! that is recorded.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -37,12 +38,30 @@ pub fn identity(descriptor: u64) -> Option<[u64; 2]> {
     about(sys::FSTAT, descriptor).map(|(identity, _)| identity)
 }
 
-/// The recorded file that a descriptor is of.
-pub fn file(descriptor: u64) -> Option<u8> {
-    if shared().files.load(Acquire) == 0 {
+/// What is recorded of what is written to a descriptor.
+#[derive(Clone, Copy)]
+pub enum Target {
+    /// A file, by its number.
+    File(u8),
+    /// The standard output.
+    Output,
+}
+
+/// Whether what the program writes to its standard output is recorded.
+pub fn records_output() -> bool {
+    shared().output != [0; 2]
+}
+
+/// What a descriptor is of, if that is recorded.
+pub fn target(descriptor: u64) -> Option<Target> {
+    if shared().files.load(Acquire) == 0 && !records_output() {
         return None;
     }
-    file_of(about(sys::FSTAT, descriptor)?.0)
+    let identity = identity(descriptor)?;
+    if records_output() && identity == shared().output {
+        return Some(Target::Output);
+    }
+    file_of(identity).map(Target::File)
 }
 
 /// The recorded file at a path.
@@ -53,7 +72,7 @@ pub fn file_at(path: u64) -> Option<u8> {
     file_of(about(sys::STAT, path)?.0)
 }
 
-/// From now on, what writes to a descriptor of a recorded file comes to us.
+/// From now on, what writes to such a descriptor comes to us.
 fn watch(descriptor: u64) {
     if let Some(word) = FILTERED.get(descriptor as usize / 64) {
         let bit = 1 << (descriptor % 64);
@@ -66,10 +85,10 @@ fn watch(descriptor: u64) {
     }
 }
 
-/// A file is recorded by this process: all of its descriptors are looked for.
+/// Something is recorded by this process: all of its descriptors are looked for.
 pub fn begin() {
     for descriptor in 0..NOTED {
-        if file(descriptor).is_some() {
+        if target(descriptor).is_some() {
             watch(descriptor);
         }
     }
@@ -80,9 +99,9 @@ pub fn opened(descriptor: u64, emptied: bool) {
     if sys::is_error(descriptor) {
         return;
     }
-    let Some(file) = file(descriptor) else { return };
+    let Some(target) = target(descriptor) else { return };
     watch(descriptor);
-    if emptied {
+    if let (Target::File(file), true) = (target, emptied) {
         resized(file, 0);
     }
 }

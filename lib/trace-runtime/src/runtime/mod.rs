@@ -22,6 +22,7 @@ mod intrinsics;
 mod lists;
 mod lock;
 mod mappings;
+mod output;
 mod questions;
 mod ring;
 mod routines;

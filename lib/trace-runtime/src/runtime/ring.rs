@@ -26,23 +26,39 @@ pub unsafe fn push_data(_held: &Held, block: &Block, head: &Head, data: *const u
     head.callers = if head.site == 0 { 0 } else { block.callers.get() };
     let is_short = head.length() <= size_of::<Head>() as u64 + 8;
     if is_short || matches!(head.kind, kind::LOAD | kind::MSYNC | kind::SYNC_RANGE) {
-        // SAFETY: the caller's.
-        return unsafe { put(&head, data) };
+        // SAFETY: the caller's. The data are outside of the ring.
+        return unsafe { put(&head, |to, size| ptr::copy_nonoverlapping(data, to, size)) };
     }
     while rest > 0 {
         head.size = rest.min(MOST_DATA);
-        // SAFETY: the caller's, as this is a part of the event.
-        unsafe { put(&head, data) };
+        // SAFETY: as above, as this is a part of the event.
+        unsafe { put(&head, |to, size| ptr::copy_nonoverlapping(data, to, size)) };
         (rest, head.offset) = (rest - head.size, head.offset + head.size);
         data = data.wrapping_add(head.size as usize);
     }
 }
 
+/// Puts an event of at most [`MOST_DATA`] bytes into the ring. `fill` gets the place and the size
+/// of its data, and writes them.
+///
+/// # Safety
+/// It writes nowhere else in the ring.
+pub unsafe fn push_filled(
+    _held: &Held,
+    block: &Block,
+    head: &Head,
+    fill: impl FnOnce(*mut u8, usize),
+) {
+    assert!(head.size <= MOST_DATA, "it is one event");
+    // SAFETY: the caller's, and it has the lock.
+    unsafe { put(&Head { thread: block.number.get(), ..*head }, fill) }
+}
+
 /// Puts an event into the ring in one piece.
 ///
 /// # Safety
-/// As for [`push_data`], and the thread has the lock.
-unsafe fn put(head: &Head, data: *const u8) {
+/// As for [`push_filled`], and the thread has the lock.
+unsafe fn put(head: &Head, fill: impl FnOnce(*mut u8, usize)) {
     let shared = shared();
     let length = head.length();
     let mut at = shared.head.load(Relaxed);
@@ -59,18 +75,17 @@ unsafe fn put(head: &Head, data: *const u8) {
         at += left;
     }
     room(shared, at + length);
-    // SAFETY: as above, for `length` bytes. The data are outside of the ring, and as long as the
-    // event says: the caller answers for that.
-    unsafe {
-        place(at).cast::<Head>().write(*head);
-        ptr::copy_nonoverlapping(data, place(at).add(size_of::<Head>()), data_length(head));
-    }
+    // SAFETY: as above, for `length` bytes.
+    unsafe { place(at).cast::<Head>().write(*head) };
+    fill(place(at).wrapping_add(size_of::<Head>()), data_length(head));
     shared.head.store(at + length, Release);
 }
 
 fn data_length(head: &Head) -> usize {
     match head.kind {
-        kind::STORE | kind::NON_TEMPORAL | kind::LOCKED | kind::WRITE => head.size as usize,
+        kind::STORE | kind::NON_TEMPORAL | kind::LOCKED | kind::WRITE | kind::OUTPUT => {
+            head.size as usize
+        }
         kind::MAP | kind::UNMAP => 8,
         _ => 0,
     }

@@ -44,7 +44,7 @@ pub unsafe extern "C" fn process(is_first: u64) -> *const Block {
             give_up(stop::SETUP, 3, result);
         }
     }
-    if shared().files.load(Relaxed) != 0 {
+    if shared().files.load(Relaxed) != 0 || descriptors::records_output() {
         descriptors::begin();
     }
     let mut held = Held::acquire();

@@ -134,6 +134,12 @@ pub enum Action {
         /// Its size from now on, bytes.
         size: u64,
     },
+    /// The program wrote this to its standard output; it had, by the end of the call. Only some
+    /// recordings have them.
+    Output {
+        /// What was written.
+        bytes: Vec<u8>,
+    },
 }
 
 impl Place {
@@ -158,7 +164,7 @@ impl Action {
             | Self::Write { at, .. } => Some(*at),
             Self::Locked { stores } => stores.as_ref().map(|(at, _)| *at),
             Self::Truncate { file, .. } => Some(Place { file: *file, offset: 0 }),
-            Self::Sfence | Self::Mfence => None,
+            Self::Sfence | Self::Mfence | Self::Output { .. } => None,
         }
     }
 
@@ -195,7 +201,7 @@ impl Action {
             Self::Locked { stores } => stores.as_ref().map(|(at, bytes)| (*at, &bytes[..])),
             Self::Load { .. } | Self::Flush { .. } | Self::Sfence | Self::Mfence => None,
             Self::Msync { .. } | Self::SyncRange { .. } | Self::Truncate { .. } => None,
-            Self::Map { .. } | Self::Unmap { .. } => None,
+            Self::Map { .. } | Self::Unmap { .. } | Self::Output { .. } => None,
         }
     }
 }

@@ -29,6 +29,7 @@ mod site;
 mod space;
 mod sparse;
 mod stub;
+mod terminal;
 mod unwind;
 mod watcher;
 mod write_buffer;
@@ -57,6 +58,9 @@ pub struct Options {
     pub copies: Option<PathBuf>,
     /// Whether loads are recorded, too, which makes each of them as slow as a store.
     pub loads: bool,
+    /// Whether what the program prints is recorded, for which its standard output is a
+    /// pseudo-terminal: line by line, as the C library then prints it. Nothing else gets to see it.
+    pub output: bool,
 }
 
 /// What a recording came to.
@@ -66,6 +70,9 @@ pub struct Outcome {
     pub ended: Ended,
     /// Events that were recorded.
     pub events: u64,
+    /// What came out of the program's standard output, also from programs that could not be
+    /// recorded; nothing where [`Options::output`] is false.
+    pub printed: Vec<u8>,
     /// Notes for a reader of the recording, one sentence each.
     pub notes: Vec<String>,
 }

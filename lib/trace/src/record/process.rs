@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
@@ -58,11 +59,18 @@ fn ptrace(request: i64, process: i32, address: usize, data: usize) -> io::Result
 }
 
 /// Starts a command that stops before its program's first instruction. Its orphans become our
-/// children.
-pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Child> {
+/// children. Its standard output is ours where none is given.
+pub(super) fn start(
+    command: &[OsString],
+    copies: Arc<Copies>,
+    output: Option<OwnedFd>,
+) -> io::Result<Child> {
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let mut process = Command::new(&command[0]);
     process.args(&command[1..]);
+    if let Some(output) = output {
+        process.stdout(output);
+    }
     rights::clean(&mut process);
     let recorder = std::process::id();
     // SAFETY: only system calls between `fork` and `exec`.

@@ -65,11 +65,14 @@ impl Service<'_> {
                 answer[0] = self.number(thread, a[0], &bytes).into();
             }
             ask::REFUSED => {
-                let note = format!(
-                    "system call {} was refused: accesses that the kernel makes later to buffers \
-                     in a file cannot be recorded",
-                    a[0]
-                );
+                let why = match a[1] {
+                    0 => {
+                        "accesses that the kernel makes later to buffers in a file cannot be \
+                         recorded"
+                    }
+                    _ => "what it writes to the standard output cannot be recorded",
+                };
+                let note = format!("system call {} was refused: {why}", a[0]);
                 self.note(note);
             }
             _ => {}

@@ -12,6 +12,7 @@ use super::process::{self, Change, Registers, Unrecorded};
 use super::rights;
 use super::shared_memory::Memory;
 use super::space::{Analyses, Space};
+use super::terminal::{self, Output, Terminal};
 use super::watcher::Watcher;
 use super::{Options, Outcome, RecordError};
 use crate::events::{Action, Ended, Event, Place, Site, Thread};
@@ -72,6 +73,7 @@ pub(super) struct Service<'w> {
     // By thread: of each call under way that makes files durable, the last event before it. A
     // handler may make another.
     syncs: HashMap<u32, Vec<u64>>,
+    output: Option<Output>,
 }
 
 /// Runs a command and records what it does, until it and all of its children have ended.
@@ -84,7 +86,9 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         what: "memory for events cannot be set up".to_owned(),
         source,
     };
-    let memory = Memory::new(options.loads).map_err(prepared)?;
+    let terminal = if options.output { Some(Terminal::open()?) } else { None };
+    let output = terminal.as_ref().map(Terminal::identity).transpose()?;
+    let memory = Memory::new(options.loads, output).map_err(prepared)?;
     let _interrupts = process::InterruptsIgnored::new();
     let _watcher = Watcher::start(&memory, options.copies.as_deref()).map_err(prepared)?;
     let command = options.command[0].to_string_lossy().into_owned();
@@ -94,10 +98,13 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         None => Copies::default(),
     };
     let copies = Arc::new(copies);
-    let child = process::start(&options.command, Arc::clone(&copies))
+    let output = terminal.as_ref().map(Terminal::output).transpose()?;
+    let child = process::start(&options.command, Arc::clone(&copies), output)
         .map_err(|source| RecordError::of_start(command, &copies, source))?;
     let endings = process::Endings::new();
     rights::give_up().map_err(prepared)?;
+    // Not before: threads have rights of their own.
+    let output = terminal.map(Terminal::read).transpose()?;
     let main = child.id() as i32;
     let mut service = Service {
         memory,
@@ -119,6 +126,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         threads_told: 0,
         sequence: 0,
         syncs: HashMap::new(),
+        output,
     };
     let result = service.run(main, &endings);
     if result.is_err() {
@@ -129,7 +137,8 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         Some(reason) => Ended::Stopped(reason),
         None => ended,
     };
-    Ok(Outcome { ended, events: service.sequence, notes: service.notes })
+    let printed = service.output.map(Output::finish).unwrap_or_default();
+    Ok(Outcome { ended, events: service.sequence, printed, notes: service.notes })
 }
 
 impl Service<'_> {
@@ -142,6 +151,9 @@ impl Service<'_> {
                 if ended.is_none() {
                     process::kill(main);
                 }
+            }
+            if self.output.as_ref().is_some_and(Output::is_full) {
+                self.stop(format!("the program printed more than {} MiB", terminal::MOST >> 20));
             }
             let bell = self.memory.bell();
             let mut busy = self.answer_all()?;
@@ -454,6 +466,7 @@ fn action(head: &Head, data: &[u8], began: Option<&u64>) -> Option<Action> {
         kind::UNMAP => Action::Unmap { at, address: address(), size: head.size },
         kind::WRITE => Action::Write { at, bytes: bytes() },
         kind::TRUNCATE => Action::Truncate { file: at.file, size: head.size },
+        kind::OUTPUT => Action::Output { bytes: bytes() },
         _ => return None,
     })
 }

@@ -54,8 +54,9 @@ fn map(file: &File, size: u64) -> io::Result<*mut u8> {
 }
 
 impl Memory {
-    /// For a new recording.
-    pub(super) fn new(loads: bool) -> io::Result<Self> {
+    /// For a new recording. `output` is the device and inode of the standard output that is
+    /// recorded.
+    pub(super) fn new(loads: bool, output: Option<[u64; 2]>) -> io::Result<Self> {
         let elf = object::File::parse(ringfence_trace_runtime::ELF).map_err(io::Error::other)?;
         let parts: Vec<Part> = elf.segments().map(|one| part(&one)).collect();
         let end = parts.iter().map(|part| part.address + part.size).max().unwrap_or(RUNTIME);
@@ -72,6 +73,7 @@ impl Memory {
         unsafe {
             (*at).recorder = std::process::id();
             (*at).loads = loads.into();
+            (*at).output = output.unwrap_or_default();
             for (number, slot) in (*at).state_offsets.iter_mut().enumerate().skip(2) {
                 let part = std::arch::x86_64::__cpuid_count(0xd, number as u32);
                 *slot = if part.eax == 0 { 0 } else { part.ebx };

@@ -20,7 +20,7 @@ pub use table::Part;
 pub use writer::Writer;
 
 /// The version of the format that is written; earlier ones are read.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// The file that makes a folder a recording.
 pub const MANIFEST: &str = "trace.json";

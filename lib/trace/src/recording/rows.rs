@@ -54,6 +54,9 @@ impl<'a> Row<&'a [u8]> {
             Action::Truncate { file, size } => {
                 Row { file: Some(*file), size: Some(*size), ..plain("truncate") }
             }
+            Action::Output { bytes } => {
+                Row { size: Some(bytes.len() as u64), bytes: Some(bytes), ..plain("output") }
+            }
         }
     }
 }
@@ -94,6 +97,7 @@ fn action(name: &[u8], row: Row<ByteArray>, skipped: bool) -> Result<Action, Str
         b"unmap" => Action::Unmap { at: at()?, address: address()?, size: size()? },
         b"write" => Action::Write { at: at()?, bytes: bytes()? },
         b"truncate" => Action::Truncate { file: file()?, size: size()? },
+        b"output" => Action::Output { bytes: bytes()? },
         other => match Flush::ALL.into_iter().find(|flush| flush.name().as_bytes() == other) {
             Some(flush) => Action::Flush { flush, at: at()? },
             None => return Err(format!("'{}' is no action", String::from_utf8_lossy(other))),

@@ -196,8 +196,13 @@ impl Executor {
         let folder = self.path("recording");
         let _ = std::fs::remove_dir_all(&folder);
         let mut writer = Writer::create(&folder, About::default()).expect("a recording");
-        let options =
-            Options { command: self.command(first, count), files: vec![file], copies: None, loads };
+        let options = Options {
+            command: self.command(first, count),
+            files: vec![file],
+            copies: None,
+            loads,
+            output: false,
+        };
         let outcome = record(options, &mut writer).expect("it is recorded");
         writer.finish(outcome.ended.clone()).expect("it is kept");
         let reader = matches!(outcome.ended, Ended::Exited(0))

@@ -1,8 +1,10 @@
 //! Programs behave as they do unrecorded, and replaying what was recorded gives the files that they
 //! leave, byte for byte: C, C++ and Rust, with and without optimization, linked statically or not,
-//! with threads, children, signals and the kernel as another writer.
+//! with threads, children, signals and the kernel as another writer. What they print is recorded
+//! where that is asked for.
 
 mod advice;
+mod output;
 #[path = "../support/programs.rs"]
 mod programs;
 #[path = "../support/mod.rs"]
@@ -44,7 +46,8 @@ fn compare(program: &Path, arguments: &[&str], loads: bool) -> Vec<Action> {
     command.extend(named(&recorded));
     let trace = folder.path().join("trace");
     let mut writer = Writer::create(&trace, About::default()).unwrap();
-    let options = Options { command, files: vec![recorded.clone()], copies: None, loads };
+    let options =
+        Options { command, files: vec![recorded.clone()], copies: None, loads, output: false };
     let outcome = record(options, &mut writer).unwrap();
     writer.finish(outcome.ended.clone()).unwrap();
     let what = format!("{} {arguments:?}, loads: {loads}", program.display());
@@ -140,8 +143,13 @@ fn a_command_with_a_time_limit() {
     let folder = tempfile::tempdir().unwrap();
     let command = ["timeout", "1", "sleep", "100"].map(Into::into).into();
     let mut writer = Writer::create(&folder.path().join("trace"), About::default()).unwrap();
-    let options =
-        Options { command, files: vec![folder.path().join("file")], copies: None, loads: false };
+    let options = Options {
+        command,
+        files: vec![folder.path().join("file")],
+        copies: None,
+        loads: false,
+        output: false,
+    };
     assert_eq!(record(options, &mut writer).unwrap().ended, Ended::Exited(124));
 }
 

@@ -41,6 +41,7 @@ pub fn action() -> impl Strategy<Value = Action> {
             .prop_map(|(at, address, size)| Action::Unmap { at, address, size }),
         1 => stored().prop_map(|(at, bytes)| Action::Write { at, bytes }),
         1 => (1..=2u32, 0..2 * SIZE).prop_map(|(file, size)| Action::Truncate { file, size }),
+        1 => vec(any::<u8>(), 0..200).prop_map(|bytes| Action::Output { bytes }),
     ]
 }
 

@@ -90,10 +90,10 @@ fn a_manifest_that_was_cut_or_changed_is_no_catastrophe() {
 fn what_is_no_trace_or_a_newer_one_is_called_that() {
     let (folder, _) = recording();
     let path = folder.path().join(MANIFEST);
-    let newer = fs::read_to_string(&path).unwrap().replace("\"schema\": 2", "\"schema\": 3");
+    let newer = fs::read_to_string(&path).unwrap().replace("\"schema\": 3", "\"schema\": 4");
     fs::write(&path, newer.replace("\"events\"", "\"other\"")).unwrap();
     let said = format!(
-        "{} is in version 3 of the format, and this program reads versions up to 2: use a newer \
+        "{} is in version 4 of the format, and this program reads versions up to 3: use a newer \
          ringfence",
         path.display()
     );

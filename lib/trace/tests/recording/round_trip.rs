@@ -179,6 +179,8 @@ fn what_cannot_be_held_is_refused() {
     let large = store(1, 0, &vec![1; LARGEST + 1]);
     let said = "this cannot be recorded: event 1 stores more than 16777216 bytes: split it";
     assert_eq!(refused(writer.push(&large)), said);
+    let action = Action::Output { bytes: vec![1; LARGEST + 1] };
+    assert_eq!(refused(writer.push(&Event { action, ..large })), said);
     writer.push(&store(7, 0, &vec![1; LARGEST])).unwrap();
     for sequence in [7, 3] {
         let said = format!("this cannot be recorded: event {sequence} comes after event 7");
@@ -218,6 +220,23 @@ fn version_1_is_read() {
     assert!(actions.contains(&Action::Msync { at, size: 8192, began: None }), "{actions:?}");
     let run = ringfence_trace::census::dynamic::of(&reader).unwrap();
     assert_eq!((run.total.unflushed_lines, run.total.msync), (0, 1));
+}
+
+// It knew of no output.
+#[test]
+fn version_2_is_read() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recording/version-2"));
+    let reader = Reader::open(folder).unwrap();
+    assert_eq!(reader.manifest().schema, 2);
+    let actions: Vec<Action> = reader.events().map(|event| event.unwrap().action).collect();
+    let at = Place { file: 0, offset: 0 };
+    assert!(actions.contains(&Action::SyncRange { at, size: 8192 }), "{actions:?}");
+    assert!(
+        actions.iter().any(|one| matches!(one, Action::Msync { began: Some(3), .. })),
+        "{actions:?}"
+    );
+    let run = ringfence_trace::census::dynamic::of(&reader).unwrap();
+    assert_eq!((run.total.unflushed_lines, run.total.msync, run.total.sync_ranges), (0, 1, 1));
 }
 
 #[test]

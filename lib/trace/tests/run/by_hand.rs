@@ -31,6 +31,7 @@ fn everything_is_counted_with_its_bytes() {
             Action::Map { at: at(0), address: 1 << 40, size: 4096 },
             Action::Unmap { at: at(0), address: 1 << 40, size: 4096 },
             Action::Truncate { file: 1, size: 9 },
+            Action::Output { bytes: vec![1; 5] },
         ]
         .map(|action| (1, action)),
     ));
@@ -61,7 +62,7 @@ fn everything_is_counted_with_its_bytes() {
         ..Executed::default()
     };
     assert_eq!(run.total, expected);
-    assert_eq!((run.events, run.threads), (16, 1));
+    assert_eq!((run.events, run.threads), (17, 1));
     let sizes: Vec<_> =
         run.sizes.iter().map(|size| (size.up_to, size.stores, size.nt_stores)).collect();
     assert_eq!(sizes, [(4, 1, 0), (32, 0, 1), (64, 1, 0)]);
@@ -69,7 +70,7 @@ fn everything_is_counted_with_its_bytes() {
     // Each is at its own place, and the first caller outside of the library is charged with all of
     // it.
     assert_eq!(of(&run, 1), Executed { stores: 1, stored_bytes: 4, ..Executed::default() });
-    assert_eq!(run.sites.len(), 16);
+    assert_eq!(run.sites.len(), 17);
     let [caller] = &run.callers[..] else { panic!("{:?}", run.callers) };
     let place = caller.location.as_ref().unwrap();
     assert_eq!((&*place.module, place.address, caller.executed), (PROGRAM, 0x500, expected));

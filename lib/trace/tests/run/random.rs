@@ -35,6 +35,7 @@ fn action() -> impl Strategy<Value = Action> {
         1 => (place(), 0..5000u64).prop_map(|(at, size)| Action::SyncRange { at, size }),
         1 => stored().prop_map(|(at, bytes)| Action::Write { at, bytes }),
         1 => (1..=2u32, 3800..4500u64).prop_map(|(file, size)| Action::Truncate { file, size }),
+        1 => vec(any::<u8>(), 0..9).prop_map(|bytes| Action::Output { bytes }),
     ]
 }
 

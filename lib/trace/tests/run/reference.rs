@@ -69,7 +69,8 @@ fn add(row: &mut Executed, action: &Action) {
         Action::Write { .. } => {
             (row.writes, row.written_bytes) = (row.writes + 1, row.written_bytes + stored)
         }
-        Action::Map { .. } | Action::Unmap { .. } | Action::Truncate { .. } => {}
+        Action::Map { .. } | Action::Unmap { .. } => {}
+        Action::Truncate { .. } | Action::Output { .. } => {}
     }
 }
 

@@ -65,6 +65,7 @@ impl Fates {
             }
             Action::Locked { stores: None } | Action::Load { .. } | Action::SyncRange { .. } => {}
             Action::Sfence | Action::Mfence | Action::Map { .. } | Action::Unmap { .. } => {}
+            Action::Output { .. } => {}
         }
     }
 

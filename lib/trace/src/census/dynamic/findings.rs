@@ -185,7 +185,8 @@ impl<'r> Findings<'r> {
             Action::Sfence => self.tell(Kind::Sfence, at),
             Action::Mfence => self.tell(Kind::Mfence, at),
             Action::Load { at: place, size } => self.load(*place, u64::from(*size)),
-            Action::Map { .. } | Action::Unmap { .. } | Action::SyncRange { .. } => {}
+            Action::Map { .. } | Action::Unmap { .. } => {}
+            Action::SyncRange { .. } | Action::Output { .. } => {}
             Action::Msync { .. } | Action::Truncate { .. } => {
                 if let Some((file, bytes)) = event.action.settles()
                     && let Some(start) = self.address(Place { file, offset: 0 })

@@ -89,7 +89,7 @@ impl Walk {
                     .for_each(|line| self.lines.store(line, event.sequence, Dirty::Written));
             }
             Action::Truncate { .. } => self.settle(&event.action),
-            Action::Map { .. } | Action::Unmap { .. } => {}
+            Action::Map { .. } | Action::Unmap { .. } | Action::Output { .. } => {}
         }
         false
     }

@@ -16,7 +16,7 @@ use super::tables::{CALLERS, EVENTS, IMAGES, LOCATIONS, SITES};
 use super::{LARGEST, PAGE, SCHEMA, rows};
 use crate::code::build_id;
 use crate::events::{
-    Callers, Ended, Event, Location, Module, Place, Site, Thread, TracedFile, Unseen,
+    Action, Callers, Ended, Event, Location, Module, Place, Site, Thread, TracedFile, Unseen,
 };
 use crate::symbols::locate;
 
@@ -206,7 +206,11 @@ impl Writer {
         if let Some(at) = event.action.at() {
             self.known(at.file)?;
         }
-        if event.action.stores().is_some_and(|(_, bytes)| bytes.len() > LARGEST) {
+        let bytes = match &event.action {
+            Action::Output { bytes } => Some(&bytes[..]),
+            action => action.stores().map(|(_, bytes)| bytes),
+        };
+        if bytes.is_some_and(|bytes| bytes.len() > LARGEST) {
             return Err(RecordingError::Refused(format!(
                 "event {} stores more than {LARGEST} bytes: split it",
                 event.sequence
