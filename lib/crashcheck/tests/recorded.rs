@@ -221,7 +221,8 @@ proptest! {
         if recorded.is_certain() {
             prop_assert_eq!(found.len(), 1);
         }
-        let stored: BTreeSet<usize> = rules.stores().iter().map(|(_, write, _)| write.word).collect();
+        let stored: BTreeSet<usize> =
+            rules.stores().iter().map(|(_, write, _)| write.word).collect();
         prop_assert!(stored.is_subset(&recorded.changed().into_iter().collect()));
         prop_assert!(recorded.changed().is_empty());
     }

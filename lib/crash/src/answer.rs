@@ -1,0 +1,241 @@
+//! The answer of an examination, as it is stored.
+
+use std::path::{Path, PathBuf};
+
+use ringfence_crashcheck::{Profile, WrittenBack};
+use ringfence_system::whole;
+use ringfence_trace::events::Location;
+use ringfence_trace::recording::Reader;
+use serde::{Deserialize, Serialize};
+
+use crate::examine::{Cut, Examined};
+use crate::findings::{Finding, Lost};
+use crate::oracle::Fault;
+use crate::program::Program;
+use crate::worker::Status;
+
+/// The file that makes a folder the result of an examination.
+pub const ANSWER: &str = "crash.json";
+
+/// The version of its format.
+pub const SCHEMA: u32 = 1;
+
+/// What was examined, and what was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Crash"))]
+pub struct Answer {
+    /// Version of the format.
+    pub schema: u32,
+    /// `crash`.
+    pub kind: String,
+    /// The program that was recorded, and its arguments.
+    pub command: Vec<String>,
+    /// The command that recovers.
+    pub recover: String,
+    /// The files that the program mapped.
+    pub files: Vec<String>,
+    /// How stores become durable.
+    pub medium: Medium,
+    /// Points at which a crash was considered.
+    pub points: u64,
+    /// Points of which every possible state was examined.
+    pub complete: u64,
+    /// States that recovery was run on.
+    pub states: u64,
+    /// States that are equal to one that recovery was run on.
+    pub merged: u64,
+    /// States whose output could not be judged, because several operations may have been under way.
+    pub undecided: u64,
+    /// Acknowledgements that the program printed.
+    pub acknowledged: u64,
+    /// Acknowledgements after which recovery prints something else than before: only these can be
+    /// checked by comparing its output.
+    pub checkable: u64,
+    /// Acknowledgements of several lines in one call, which count once.
+    pub batches: u64,
+    /// Threads of the program that did any of it.
+    pub threads: u64,
+    /// The limit that ended the examination early; absent if none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+    /// The causes of failures, the most frequent first.
+    pub findings: Vec<Found>,
+    /// How long recording and examining took, s.
+    pub seconds: f64,
+}
+
+/// How stores become durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashMedium"))]
+#[serde(rename_all = "kebab-case")]
+pub enum Medium {
+    /// Persistent memory, by the rules of Intel's processors.
+    PmemIntel,
+    /// Persistent memory, by the rules of AMD's processors.
+    PmemAmd,
+    /// Persistent memory, by the rules of AMD's processors before clflushopt.
+    PmemOldAmd,
+    /// Persistent memory behind processors whose caches are durable (eADR).
+    PmemEadr,
+    /// The page cache, above a device with sectors of 512 bytes.
+    Pages,
+}
+
+/// One cause of failures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashCause"))]
+pub struct Found {
+    /// What is wrong.
+    pub fault: Fault,
+    /// The stores that were lost in the smallest counterexample; none if a kill without a crash is
+    /// enough.
+    pub lost: Vec<LostStore>,
+    /// Acknowledgements that were printed before the crash.
+    pub acknowledged: u64,
+    /// The last acknowledged line; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_line: Option<String>,
+    /// The instruction before which the program crashed; absent if it had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Whether the crash came right after the last acknowledgement.
+    pub right_after: bool,
+    /// Failing states with this cause.
+    pub states: u64,
+    /// How recovery ended.
+    pub status: Status,
+    /// How it ends if nothing is lost.
+    pub right_status: Status,
+    /// The first line of its output that differs from what it prints if nothing is lost; absent if
+    /// it printed no such line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<String>,
+    /// What it prints there if nothing is lost; absent if it prints no such line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right_line: Option<String>,
+    /// The last line of its standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// A folder with the files in this state.
+    pub images: PathBuf,
+    /// A script that runs recovery on them without Ringfence.
+    pub rerun: PathBuf,
+}
+
+/// A store that a crash lost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashLost"))]
+pub struct LostStore {
+    /// The place in the program.
+    pub at: String,
+    /// The file.
+    pub file: String,
+    /// The offset in the file, bytes.
+    pub offset: u64,
+    /// What was stored there, in hexadecimal digits.
+    pub bytes: String,
+    /// The place of the flush that had begun and that no fence had followed; absent if there was
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flushed: Option<String>,
+}
+
+impl Medium {
+    /// The same for the model; sectors have so many bytes.
+    pub fn written_back(self, sector: usize) -> WrittenBack {
+        WrittenBack::ByLines(match self {
+            Self::PmemIntel => Profile::IntelAdr,
+            Self::PmemAmd => Profile::Amd,
+            Self::PmemOldAmd => Profile::OldAmd,
+            Self::PmemEadr => Profile::Eadr,
+            Self::Pages => return WrittenBack::BySectors(sector),
+        })
+    }
+}
+
+impl Answer {
+    /// Reads that of a folder.
+    ///
+    /// # Errors
+    /// One sentence, if there is none or it is damaged.
+    pub fn open(dir: &Path) -> Result<Self, String> {
+        let path = dir.join(ANSWER);
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        serde_json::from_str(&text)
+            .map_err(|error| format!("{}: {error}; restore the original", path.display()))
+    }
+
+    /// Whether a folder has one.
+    pub fn is_in(dir: &Path) -> bool {
+        dir.join(ANSWER).is_file()
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn write(&self, dir: &Path) -> Result<(), whole::WholeError> {
+        let text = serde_json::to_string_pretty(self).expect("it has nothing that JSON lacks");
+        whole::write(&dir.join(ANSWER), (text + "\n").as_bytes())
+    }
+
+    /// Whether all was examined, and its output compared.
+    pub fn is_complete(&self) -> bool {
+        self.cut.is_none() && self.complete == self.points && self.undecided == 0
+    }
+
+    /// Puts the counts of an examination into it.
+    pub fn count(&mut self, program: &Program, examined: &Examined) {
+        (self.points, self.complete) = (examined.points, examined.complete);
+        (self.states, self.merged) = (examined.states, examined.merged);
+        (self.undecided, self.cut) = (examined.unknown, examined.cut);
+        self.acknowledged = program.acknowledged.len() as u64;
+        self.checkable = examined.told_apart;
+        self.batches = program.batches as u64;
+        self.threads = program.threads as u64;
+    }
+}
+
+/// A finding, as it is stored; its images lie in a folder.
+pub fn found(
+    finding: &Finding,
+    program: &Program,
+    reader: &Reader,
+    images: PathBuf,
+    rerun: PathBuf,
+) -> Found {
+    let place = |site: u32| -> Option<Location> {
+        let site = reader.site(site)?;
+        Some(reader.location(&site.module, site.address))
+    };
+    let named = |site: u32| place(site).map_or_else(|| "unknown".into(), |at| at.name());
+    let lost = |lost: &Lost| LostStore {
+        at: named(lost.site),
+        file: program.files[lost.file].path.clone(),
+        offset: lost.offset,
+        bytes: lost.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        flushed: lost.flushed.map(named),
+    };
+    let (own, right) = (&finding.outcome.lines, &finding.expected.lines);
+    let at = (0..own.len().max(right.len())).find(|at| own.get(*at) != right.get(*at));
+    let line = |lines: &[String]| at.and_then(|at| lines.get(at).cloned());
+    let crash = &finding.crash;
+    let last = crash.acknowledged.checked_sub(1).and_then(|last| program.acknowledged.get(last));
+    Found {
+        fault: finding.fault,
+        lost: finding.lost.iter().map(lost).collect(),
+        acknowledged: crash.acknowledged as u64,
+        last_line: last.and_then(|last| last.lines.last().cloned()),
+        before: crash.before.map(named),
+        right_after: crash.is_behind_acknowledgement,
+        states: finding.states,
+        status: finding.outcome.status,
+        right_status: finding.expected.status,
+        printed: line(own),
+        right_line: line(right),
+        message: finding.outcome.errors.lines().last().map(str::to_owned),
+        images,
+        rerun,
+    }
+}

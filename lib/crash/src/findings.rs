@@ -1,0 +1,155 @@
+//! Failures by their cause: the stores that were lost, and how recovery fails then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ringfence_crashcheck::{Fate, Kind, Unit, WORD};
+use serde::{Deserialize, Serialize};
+
+use crate::examine::{Examination, ExamineError, Failure};
+use crate::image::Image;
+use crate::oracle::{Fault, Outcome};
+use crate::points::{Choice, Crash};
+use crate::program::{Did, Program};
+
+/// Failures that are made small, at most; the others are counted with those that they are like.
+const MOST_SHRUNK: usize = 64;
+
+/// A cause, and the smallest failure that it has.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// What is wrong.
+    pub fault: Fault,
+    /// The stores that were lost, one of each line or sector; none where a kill is enough.
+    pub lost: Vec<Lost>,
+    /// Where it crashed.
+    pub crash: Crash,
+    /// States that fail in this way.
+    pub states: u64,
+    /// What recovery did.
+    pub outcome: Outcome,
+    /// What it does if nothing is lost.
+    pub expected: Outcome,
+    /// What the files hold then.
+    pub image: Image,
+}
+
+/// A store that was lost.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Lost {
+    /// The instruction; 0: not known.
+    pub site: u32,
+    /// The file, by its number.
+    pub file: usize,
+    /// Where in it.
+    pub offset: u64,
+    /// The bytes of one word that were stored.
+    pub bytes: Vec<u8>,
+    /// The flush that was under way, if there was one: what waited for it had not come.
+    pub flushed: Option<u32>,
+}
+
+/// Sorts failures by their causes; the most frequent first.
+///
+/// # Errors
+/// Where recovery can be run no more.
+pub fn findings(
+    examination: &mut Examination<'_>,
+    failures: &[Failure],
+) -> Result<Vec<Finding>, ExamineError> {
+    let mut order: Vec<&Failure> = failures.iter().collect();
+    order.sort_by_key(|failure| (examination.lost(failure).len(), failure.point));
+    let mut known: BTreeMap<(usize, Unit, u32), Option<Lost>> = BTreeMap::new();
+    let mut groups: Vec<(BTreeSet<u32>, Failure, u64)> = Vec::new();
+    for failure in order {
+        let lost = examination.lost(failure);
+        let sites = |lost: &[Lost]| lost.iter().map(|one| one.site).collect::<BTreeSet<u32>>();
+        let all = sites(&of(examination, failure.point, &lost, &mut known));
+        let like = groups
+            .iter_mut()
+            .find(|(cause, first, _)| first.fault == failure.fault && cause.is_subset(&all));
+        if let Some((.., count)) = like {
+            *count += 1;
+            continue;
+        }
+        if groups.len() >= MOST_SHRUNK {
+            continue;
+        }
+        let only = Failure { choice: Choice(lost), ..failure.clone() };
+        let small = examination.shrink(&only)?;
+        let cause = sites(&of(examination, small.point, &small.choice.0, &mut known));
+        match groups.iter_mut().find(|(one, first, _)| first.fault == small.fault && *one == cause)
+        {
+            Some((.., count)) => *count += 1,
+            None => groups.push((cause, small, 1)),
+        }
+    }
+    groups.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
+    let mut all = Vec::new();
+    for (_, failure, states) in groups {
+        let lost = of(examination, failure.point, &failure.choice.0, &mut known);
+        all.push(Finding {
+            fault: failure.fault,
+            lost,
+            crash: examination.crash(failure.point),
+            states,
+            expected: examination.kill(failure.point).clone(),
+            image: examination.image_of(failure.point, &failure.choice),
+            outcome: failure.outcome,
+        });
+    }
+    Ok(all)
+}
+
+// The first store that is lost of each unit.
+fn of(
+    examination: &Examination<'_>,
+    point: usize,
+    lost: &[(Unit, u32)],
+    known: &mut BTreeMap<(usize, Unit, u32), Option<Lost>>,
+) -> Vec<Lost> {
+    let one = |(unit, way): &(Unit, u32)| {
+        let found = known.entry((point, *unit, *way));
+        found.or_insert_with(|| first_lost(examination, point, *unit, *way)).clone()
+    };
+    let mut all: Vec<Lost> = lost.iter().filter_map(one).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn first_lost(examination: &Examination<'_>, point: usize, unit: Unit, way: u32) -> Option<Lost> {
+    let (program, at) = (examination.program(), &examination.points[point]);
+    let leaves = at.decided(&Choice(vec![(unit, way)]), true);
+    let bytes = at.leaves.bytes_of(unit);
+    let steps = &program.steps[..at.steps];
+    let instructions: Vec<(usize, Kind)> = steps
+        .iter()
+        .enumerate()
+        .filter_map(|(number, step)| match step.did {
+            Did::Instruction(kind) => Some((number, kind)),
+            _ => None,
+        })
+        .collect();
+    let kinds: Vec<Kind> = instructions.iter().map(|(_, kind)| *kind).collect();
+    let mut fates = leaves.fates(&kinds).into_iter();
+    let mut found = None;
+    for (number, kind) in instructions {
+        let Some(write) = kind.write() else { continue };
+        let fate = fates.next();
+        if fate == Some(Fate::Lost) && bytes.contains(&(write.word * WORD)) {
+            found = Some((number, write));
+            break;
+        }
+    }
+    let (number, write) = found?;
+    let line = write.word * WORD / 64;
+    let flushed = steps[number..].iter().find_map(|step| match step.did {
+        Did::Instruction(Kind::Flushopt(one) | Kind::Flush(one)) if one == line => Some(step.site),
+        _ => None,
+    });
+    let (file, offset) = Program::file_of(write.word);
+    let first = write.mask.trailing_zeros() as usize;
+    let stored = &write.bytes[first..first + write.mask.count_ones() as usize];
+    let (offset, bytes) = (offset + first as u64, stored.to_vec());
+    Some(Lost { site: steps[number].site, file, offset, bytes, flushed })
+}

@@ -1,0 +1,21 @@
+//! After which crash does a recorded program's own recovery lose or corrupt data?
+
+mod answer;
+mod examine;
+mod findings;
+mod image;
+mod oracle;
+mod points;
+mod pool;
+mod program;
+mod question;
+pub mod worker;
+
+pub use answer::{ANSWER, Answer, Found, LostStore, Medium, SCHEMA, found};
+pub use examine::{Cut, Examination, ExamineError, Examined, Failure};
+pub use findings::{Finding, Lost, findings};
+pub use image::Image;
+pub use oracle::{Fault, Outcome};
+pub use points::{Choice, Crash, Point};
+pub use program::{Acknowledged, Did, Program, ProgramError, ProgramFile, Step};
+pub use question::Question;

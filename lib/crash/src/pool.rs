@@ -1,0 +1,105 @@
+//! Several workers, so that images are examined on all processors.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::image::Image;
+use crate::worker::{Order, Ran, Setup, Worker};
+
+/// What is run on images.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// The command, for the shell.
+    pub text: String,
+    /// What it reads.
+    pub input: Vec<u8>,
+    /// A file that it is given.
+    pub output: Option<Vec<u8>>,
+    /// How long it may take.
+    pub time: Duration,
+}
+
+/// Workers, each with what it was given last.
+#[derive(Debug)]
+pub struct Pool {
+    workers: Vec<Mutex<(Worker, Vec<u64>)>>,
+}
+
+impl Pool {
+    /// Starts some; each has a folder of its own below that of the setup.
+    ///
+    /// # Errors
+    /// Where one cannot be started.
+    pub fn start(program: &Path, setup: &Setup, count: usize, initial: &[u64]) -> io::Result<Self> {
+        let one = |number: usize| {
+            let folder: PathBuf = setup.folder.join(number.to_string());
+            std::fs::create_dir_all(&folder)?;
+            let worker = Worker::start(program, &Setup { folder, ..setup.clone() })?;
+            Ok(Mutex::new((worker, initial.to_vec())))
+        };
+        (0..count).map(one).collect::<io::Result<_>>().map(|workers| Self { workers })
+    }
+
+    /// Runs a command on each image; the results are in their order.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub fn run(&self, command: &Command, images: &[Image]) -> io::Result<Vec<Ran>> {
+        let next = AtomicUsize::new(0);
+        let done: Mutex<Vec<(usize, io::Result<Ran>)>> = Mutex::new(Vec::new());
+        let work = |worker: &Mutex<(Worker, Vec<u64>)>| {
+            let mut worker = worker.lock().expect("no run panics");
+            while let Some((number, image)) = {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                images.get(number).map(|image| (number, image))
+            } {
+                let ran = one(&mut worker, command, image);
+                let failed = ran.is_err();
+                done.lock().expect("no run panics").push((number, ran));
+                if failed {
+                    break;
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let count = self.workers.len().min(images.len());
+            let others: Vec<_> = self.workers[..count]
+                .iter()
+                .skip(1)
+                .map(|one| scope.spawn(move || work(one)))
+                .collect();
+            if let Some(first) = self.workers.first() {
+                work(first);
+            }
+            others.into_iter().for_each(|other| other.join().expect("no run panics"));
+        });
+        let mut done = done.into_inner().expect("no run panics");
+        done.sort_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, ran)| ran).collect()
+    }
+}
+
+fn one(
+    (worker, current): &mut (Worker, Vec<u64>),
+    command: &Command,
+    image: &Image,
+) -> io::Result<Ran> {
+    let pairs = image.words.iter().zip(current.iter()).enumerate();
+    let changed: Vec<(u64, u64)> = pairs
+        .filter(|(_, (wanted, has))| wanted != has)
+        .map(|(place, (wanted, _))| (place as u64, *wanted))
+        .collect();
+    current.clone_from(&image.words);
+    let order = Order {
+        changed: changed.len(),
+        sizes: image.sizes.clone(),
+        command: command.text.clone(),
+        input: command.input.clone(),
+        output: command.output.clone(),
+        time: command.time,
+    };
+    worker.run(&changed, &order)
+}

@@ -1,0 +1,344 @@
+//! A recorded program, as the crash model takes it: instructions on words, in one memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use regex_lite::Regex;
+use ringfence_crashcheck::{Kind, WORD, Write};
+use ringfence_persist::Flush;
+use ringfence_trace::events::{Action, Event, Medium, Place};
+use ringfence_trace::recording::{Reader, RecordingError};
+
+/// From one file to the next in memory: no file is longer.
+const FILE: usize = 1 << 40;
+const LINE: u64 = 64;
+
+/// A recorded program.
+#[derive(Debug, Default)]
+pub struct Program {
+    /// The files that it mapped.
+    pub files: Vec<ProgramFile>,
+    /// What it did, in order.
+    pub steps: Vec<Step>,
+    /// The lines that count as acknowledgements, and in which step the write that has each ended.
+    pub acknowledged: Vec<Acknowledged>,
+    /// Words that were stored to, in order: their numbers in memory.
+    pub words: Vec<usize>,
+    /// What each of them held before.
+    pub initial: Vec<u64>,
+    /// Threads that did any of it.
+    pub threads: usize,
+    /// Writes that had several lines in one.
+    pub batches: usize,
+}
+
+/// A file that a recorded program mapped.
+#[derive(Debug)]
+pub struct ProgramFile {
+    /// Its path.
+    pub path: String,
+    /// Bytes, when its recording began.
+    pub size: u64,
+    /// What it is stored on.
+    pub medium: Option<Medium>,
+    /// What it held then, but for zeros: pages by their offsets.
+    pub pages: BTreeMap<u64, Vec<u8>>,
+}
+
+/// One thing that the program did.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// Which thread.
+    pub thread: u32,
+    /// Which instruction ([`ringfence_trace::events::Site::id`]); 0: not known.
+    pub site: u32,
+    /// What.
+    pub did: Did,
+}
+
+/// What a program did.
+#[derive(Debug, Clone, Copy)]
+pub enum Did {
+    /// An instruction.
+    Instruction(Kind),
+    /// A call begins that makes these bytes of memory durable: its number, and the bytes.
+    SyncBegins(u32, usize, usize),
+    /// It ends.
+    SyncEnds(u32),
+    /// A file has another size, which counts as durable at once.
+    Size(usize, u64),
+    /// It has printed what counts as an acknowledgement, by its number.
+    Acknowledged(usize),
+}
+
+/// What a program printed in one call that completes a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// The lines, without line ends.
+    pub lines: Vec<String>,
+    /// Which thread.
+    pub thread: u32,
+}
+
+/// Why a recording cannot be examined.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// A file is longer than any that can be examined.
+    #[error("{0} has data beyond 1 TiB, which cannot be examined")]
+    TooLong(String),
+}
+
+impl Program {
+    /// Reads a recording. Lines that fit `acknowledge` count as acknowledgements; without it all
+    /// do.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or has a file that is too long.
+    pub fn of(reader: &Reader, acknowledge: Option<&Regex>) -> Result<Self, ProgramError> {
+        let mut program = Self::default();
+        for file in &reader.manifest().files {
+            let (path, size, medium) = (file.path.clone(), file.size, file.medium);
+            program.files.push(ProgramFile { path, size, medium, pages: BTreeMap::new() });
+        }
+        for page in reader.images() {
+            let (at, bytes) = page?;
+            let file = &mut program.files[at.file as usize];
+            if at.offset >= FILE as u64 {
+                return Err(ProgramError::TooLong(file.path.clone()));
+            }
+            file.pages.insert(at.offset, bytes);
+        }
+        let calls = calls(reader)?;
+        let mut building = Building::new(&mut program, acknowledge);
+        for event in reader.events() {
+            let event = event?;
+            building.add(&event)?;
+            for (call, range) in calls.get(&event.sequence).into_iter().flatten() {
+                let did = Did::SyncBegins(*call, range.start, range.end);
+                building.step(&event, did);
+            }
+        }
+        building.end();
+        Ok(program)
+    }
+
+    /// The place of a word among [`words`](Self::words), if it was stored to.
+    pub fn place(&self, word: usize) -> Option<usize> {
+        self.words.binary_search(&word).ok()
+    }
+
+    /// A word's file, and the offset in it.
+    pub fn file_of(word: usize) -> (usize, u64) {
+        let byte = word * WORD;
+        (byte / FILE, (byte % FILE) as u64)
+    }
+
+    /// How many instructions stored, flushed or fenced.
+    pub fn instructions(&self) -> impl Iterator<Item = Kind> + '_ {
+        self.steps.iter().filter_map(|step| match step.did {
+            Did::Instruction(kind) => Some(kind),
+            _ => None,
+        })
+    }
+
+    // What a word held before.
+    fn initial_of(&self, word: usize) -> u64 {
+        let (file, offset) = Self::file_of(word);
+        let pages = &self.files[file].pages;
+        let Some((at, page)) = pages.range(..=offset).next_back() else { return 0 };
+        let from = (offset - at) as usize;
+        let mut bytes = [0; WORD];
+        for (to, byte) in bytes.iter_mut().zip(page.get(from..).unwrap_or_default()) {
+            *to = *byte;
+        }
+        u64::from_le_bytes(bytes)
+    }
+}
+
+fn linear(at: Place) -> usize {
+    at.file as usize * FILE + at.offset as usize
+}
+
+// Calls that make something durable, by the event that came last before each began: their numbers,
+// and the bytes.
+type Calls = BTreeMap<u64, Vec<(u32, Range<usize>)>>;
+
+fn calls(reader: &Reader) -> Result<Calls, RecordingError> {
+    let mut calls = Calls::new();
+    let mut number = 0;
+    for event in reader.events() {
+        let event = event?;
+        let (Action::Msync { .. }, Some((file, range))) = (&event.action, event.action.settles())
+        else {
+            continue;
+        };
+        let within = |offset: u64| file as usize * FILE + (offset as usize).min(FILE);
+        let began = event.action.began().unwrap_or(event.sequence - 1);
+        let bytes = within(range.start)..within(range.end);
+        calls.entry(began).or_default().push((number, bytes));
+        number += 1;
+    }
+    Ok(calls)
+}
+
+struct Building<'p> {
+    program: &'p mut Program,
+    acknowledge: Option<&'p Regex>,
+    calls: u32,
+    // Calls of this reader's own, which are over at once.
+    own_calls: u32,
+    sizes: Vec<u64>,
+    words: BTreeSet<usize>,
+    threads: BTreeSet<u32>,
+    // What was printed without a line end.
+    begun: Vec<u8>,
+}
+
+impl<'p> Building<'p> {
+    fn new(program: &'p mut Program, acknowledge: Option<&'p Regex>) -> Self {
+        let sizes = program.files.iter().map(|file| file.size).collect();
+        Self {
+            program,
+            acknowledge,
+            calls: 0,
+            own_calls: u32::MAX,
+            sizes,
+            words: BTreeSet::new(),
+            threads: BTreeSet::new(),
+            begun: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, event: &Event, did: Did) {
+        self.program.steps.push(Step { thread: event.thread, site: event.site, did });
+    }
+
+    fn instruction(&mut self, event: &Event, kind: Kind) {
+        self.threads.insert(event.thread);
+        self.words.extend(kind.write().map(|write| write.word));
+        self.step(event, Did::Instruction(kind));
+    }
+
+    fn add(&mut self, event: &Event) -> Result<(), ProgramError> {
+        if let Some(at) = event.action.at()
+            && at.offset >= FILE as u64
+            && !matches!(event.action, Action::Msync { .. } | Action::SyncRange { .. })
+        {
+            return Err(ProgramError::TooLong(self.program.files[at.file as usize].path.clone()));
+        }
+        match &event.action {
+            Action::Store { at, bytes } => self.store(event, *at, bytes, Kind::Store),
+            Action::NonTemporal { at, bytes } => self.store(event, *at, bytes, Kind::Stream),
+            Action::Locked { stores: Some((at, bytes)) } if !bytes.is_empty() => {
+                self.instruction(event, Kind::LockedOnly);
+                self.store(event, *at, bytes, Kind::Store);
+            }
+            Action::Locked { .. } => self.instruction(event, Kind::LockedOnly),
+            Action::Flush { flush, at } => {
+                let line = linear(*at) / LINE as usize;
+                let kind = match flush {
+                    Flush::Clflush => Kind::Flush(line),
+                    _ => Kind::Flushopt(line),
+                };
+                self.instruction(event, kind);
+            }
+            Action::Sfence => self.instruction(event, Kind::Sfence),
+            Action::Mfence => self.instruction(event, Kind::Mfence),
+            Action::Msync { .. } => {
+                self.step(event, Did::SyncEnds(self.calls));
+                self.calls += 1;
+            }
+            Action::Write { at, bytes } => {
+                let (file, end) = (at.file as usize, at.offset + bytes.len() as u64);
+                if end > self.sizes[file] {
+                    self.resize(event, file, end);
+                }
+                self.store(event, *at, bytes, Kind::Store);
+            }
+            Action::Truncate { file, size } => self.truncate(event, *file as usize, *size),
+            Action::Output { bytes } => self.output(event, bytes),
+            Action::Load { .. }
+            | Action::SyncRange { .. }
+            | Action::Map { .. }
+            | Action::Unmap { .. } => {}
+        }
+        Ok(())
+    }
+
+    // Word by word, as far as the file goes: mapped memory behind its end is no part of it.
+    fn store(&mut self, event: &Event, at: Place, bytes: &[u8], kind: fn(Write) -> Kind) {
+        let room = self.sizes[at.file as usize].saturating_sub(at.offset);
+        let bytes = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        let (mut from, mut rest) = (linear(at), bytes);
+        while !rest.is_empty() {
+            let within = from % WORD;
+            let (now, later) = rest.split_at(rest.len().min(WORD - within));
+            let mut write = Write { word: from / WORD, bytes: [0; WORD], mask: 0 };
+            write.bytes[within..within + now.len()].copy_from_slice(now);
+            write.mask = (((1u16 << now.len()) - 1) << within) as u8;
+            self.instruction(event, kind(write));
+            (from, rest) = (from + now.len(), later);
+        }
+    }
+
+    fn resize(&mut self, event: &Event, file: usize, size: u64) {
+        self.sizes[file] = size;
+        self.step(event, Did::Size(file, size));
+    }
+
+    // What lies behind a new end is gone for good.
+    fn truncate(&mut self, event: &Event, file: usize, size: u64) {
+        if size < self.sizes[file] {
+            let (from, end) = (file * FILE + size as usize, (file + 1) * FILE);
+            let stored = self.words.range(from / WORD..end / WORD).copied();
+            let of_pages = self.program.files[file].pages.iter().flat_map(|(at, page)| {
+                let first = (file * FILE + *at as usize) / WORD;
+                first..first + page.len() / WORD
+            });
+            let gone: BTreeSet<usize> =
+                stored.chain(of_pages.filter(|word| *word >= from / WORD)).collect();
+            for word in gone {
+                let kept = from.saturating_sub(word * WORD).min(WORD);
+                let mask = (0xffu16 << kept) as u8;
+                self.instruction(event, Kind::Store(Write { word, bytes: [0; WORD], mask }));
+            }
+            let call = self.own_calls;
+            self.own_calls -= 1;
+            // A line of which something stays is not settled by that.
+            let from = from.next_multiple_of(4096).min(end);
+            self.step(event, Did::SyncBegins(call, from, end));
+            self.step(event, Did::SyncEnds(call));
+        }
+        self.resize(event, file, size);
+    }
+
+    fn output(&mut self, event: &Event, bytes: &[u8]) {
+        self.threads.insert(event.thread);
+        self.begun.extend_from_slice(bytes);
+        let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') else { return };
+        let whole: Vec<u8> = self.begun.drain(..=end).collect();
+        let text = String::from_utf8_lossy(&whole);
+        let lines: Vec<String> = text
+            .lines()
+            .filter(|line| self.acknowledge.is_none_or(|regex| regex.is_match(line)))
+            .map(str::to_owned)
+            .collect();
+        if lines.is_empty() {
+            return;
+        }
+        self.program.batches += usize::from(lines.len() > 1);
+        let number = self.program.acknowledged.len();
+        self.program.acknowledged.push(Acknowledged { lines, thread: event.thread });
+        self.step(event, Did::Acknowledged(number));
+    }
+
+    fn end(self) {
+        let Self { program, words, threads, .. } = self;
+        program.words = words.into_iter().collect();
+        program.initial = program.words.iter().map(|word| program.initial_of(*word)).collect();
+        program.threads = threads.len();
+    }
+}

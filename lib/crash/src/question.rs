@@ -1,0 +1,39 @@
+//! What is asked.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use regex_lite::Regex;
+use ringfence_crashcheck::WrittenBack;
+
+/// How a recorded program's crashes are examined.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// How its stores become durable.
+    pub written_back: WrittenBack,
+    /// The command that recovers, for the shell: it ends as after a clean stop, and prints what was
+    /// kept.
+    pub recover: String,
+    /// Exit codes of recovery that are right besides those seen without a crash.
+    pub ok_status: Vec<i32>,
+    /// Lines of its output that do not count.
+    pub ignore: Vec<Regex>,
+    /// States on which recovery is run at most.
+    pub states: u64,
+    /// How long that may take.
+    pub time: Duration,
+    /// Bytes of address space of a recovery process, at most.
+    pub memory: Option<u64>,
+    /// The folder in which recovery runs.
+    pub directory: PathBuf,
+    /// Workers.
+    pub workers: usize,
+    /// The program that runs as a worker.
+    pub program: PathBuf,
+    /// Ends the examination once it is set.
+    pub stop: Arc<AtomicBool>,
+    /// A folder for what is private to the workers.
+    pub folder: PathBuf,
+}

@@ -1,0 +1,108 @@
+//! What a worker is told, and what it answers.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What is the same for all runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Setup {
+    /// A folder of its own, on which it mounts what is private to it.
+    pub folder: PathBuf,
+    /// The files of the images.
+    pub files: Vec<ImageFile>,
+    /// Where the stored words lie: the file's number, and the offset in it.
+    pub words: Vec<(usize, u64)>,
+    /// The folder in which commands run.
+    pub directory: PathBuf,
+    /// Bytes that a run may write to files, images included.
+    pub disk: u64,
+    /// Bytes of address space that a process may have; none: as many as it wants.
+    pub memory: Option<u64>,
+}
+
+/// A file of the images.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageFile {
+    /// Where commands find it.
+    pub path: PathBuf,
+    /// What it held before the program stored to it.
+    pub initial: PathBuf,
+}
+
+/// One run, which words with new contents come before.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    /// Words that follow, each as its number and its content, 8 bytes each.
+    pub changed: usize,
+    /// The size of each file; none: it is not there.
+    pub sizes: Vec<Option<u64>>,
+    /// The command, for the shell.
+    pub command: String,
+    /// What it reads from its standard input.
+    pub input: Vec<u8>,
+    /// A file that it is given, with its content: the variable `RINGFENCE_OUTPUT` names it.
+    pub output: Option<Vec<u8>>,
+    /// How long it may take.
+    pub time: Duration,
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ran {
+    /// How it ended.
+    pub status: Status,
+    /// What it printed to its standard output.
+    pub output: Vec<u8>,
+    /// The last of what it printed to its standard error.
+    pub errors: Vec<u8>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashStatus"))]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It exited with this code.
+    Exited(i32),
+    /// A signal of this number ended it.
+    Signal(i32),
+    /// It was ended, because it took too long.
+    TooLong,
+    /// It was ended, because it had started too many processes.
+    TooMany,
+    /// It was ended, because it printed too much.
+    TooMuch,
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exit code {code}"),
+            Self::Signal(number) => match signal_name(*number) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "signal {number}"),
+            },
+            Self::TooLong => f.write_str("no end"),
+            Self::TooMany => f.write_str("too many processes"),
+            Self::TooMuch => f.write_str("endless output"),
+        }
+    }
+}
+
+fn signal_name(number: i32) -> Option<&'static str> {
+    Some(match number {
+        libc::SIGILL => "SIGILL",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXFSZ => "SIGXFSZ",
+        _ => return None,
+    })
+}

@@ -1,0 +1,316 @@
+//! One run of a command, in a process namespace of its own.
+
+// `clone`, and what is done between it and the command, have no safe wrapper.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::orders::{Order, Ran, Setup, Status};
+
+/// Where a command finds the file that it is given, if it is given one.
+pub(super) const OUTPUT: &str = "/dev/ringfence-output";
+
+// What a run may print.
+const MOST_PRINTED: usize = 16 << 20;
+// Of standard error.
+const KEPT: usize = 8 << 10;
+// Processes of a run at once, as they are counted at this interval. Limits of the kernel's are per
+// user, and not for root.
+const MOST_PROCESSES: usize = 256;
+static LOOK: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+// What is reported in place of a status.
+const TOO_MANY: i32 = -1;
+
+/// Runs it below a root.
+pub(super) fn run(root: &Path, setup: &Setup, order: &Order) -> io::Result<Ran> {
+    let pipe = || pipe_with(PipeFlags::CLOEXEC);
+    let ((out, out_end), (errors, errors_end), (status, status_end)) = (pipe()?, pipe()?, pipe()?);
+    let input = input_of(&order.input)?;
+    let start = Start {
+        root: text(root)?,
+        directory: text(&setup.directory)?,
+        command: CString::new(order.command.as_bytes())?,
+        input: input.as_raw_fd(),
+        output: out_end.as_raw_fd(),
+        errors: errors_end.as_raw_fd(),
+        status: status_end.as_raw_fd(),
+        memory: setup.memory,
+        disk: setup.disk,
+    };
+    let began = Instant::now();
+    let init = start.begin()?;
+    drop((out_end, errors_end, status_end));
+    let mut seen = Seen { output: Vec::new(), errors: Vec::new(), status: Vec::new() };
+    let ended = seen.wait([out, errors, status], began + order.time);
+    // All processes of the namespace end with its first one.
+    // SAFETY: a child of ours, which has not been waited for.
+    unsafe {
+        libc::kill(init, libc::SIGKILL);
+        libc::waitpid(init, std::ptr::null_mut(), libc::__WALL);
+    }
+    let took = began.elapsed();
+    let status = match (ended, <[u8; 4]>::try_from(&seen.status[..])) {
+        (Ended::Late, _) => Status::TooLong,
+        (Ended::Full, _) => Status::TooMuch,
+        (Ended::Over, Ok(raw)) => status_of(i32::from_le_bytes(raw)),
+        (Ended::Over, Err(_)) => {
+            let why = String::from_utf8_lossy(&seen.errors).into_owned();
+            return Err(io::Error::other(format!("the command could not be started: {why}")));
+        }
+    };
+    Ok(Ran { status, output: seen.output, errors: seen.errors, took })
+}
+
+fn text(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}
+
+// What it reads, in memory.
+fn input_of(bytes: &[u8]) -> io::Result<File> {
+    use std::io::Seek;
+    let file = rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(file);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+fn status_of(raw: i32) -> Status {
+    if raw == TOO_MANY {
+        Status::TooMany
+    } else if libc::WIFSIGNALED(raw) {
+        Status::Signal(libc::WTERMSIG(raw))
+    } else {
+        // A shell tells of a signal in this way.
+        match libc::WEXITSTATUS(raw) {
+            code @ 129..=192 => Status::Signal(code - 128),
+            code => Status::Exited(code),
+        }
+    }
+}
+
+enum Ended {
+    Over,
+    Late,
+    Full,
+}
+
+struct Seen {
+    output: Vec<u8>,
+    errors: Vec<u8>,
+    status: Vec<u8>,
+}
+
+impl Seen {
+    // Until the status is there, and no longer: what the command has left behind may keep its
+    // output open.
+    fn wait(&mut self, pipes: [OwnedFd; 3], until: Instant) -> Ended {
+        let mut open = pipes.map(|pipe| Some(File::from(pipe)));
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ended::Late;
+            }
+            let timeout =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            let ready: Vec<usize> = {
+                let which: Vec<usize> = (0..3).filter(|at| open[*at].is_some()).collect();
+                let mut all: Vec<PollFd<'_>> = which
+                    .iter()
+                    .filter_map(|at| open[*at].as_ref())
+                    .map(|file| PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN))
+                    .collect();
+                if poll(&mut all, Some(&timeout)).is_err() {
+                    continue;
+                }
+                let ready = all.iter().zip(which).filter(|(one, _)| !one.revents().is_empty());
+                ready.map(|(_, at)| at).collect()
+            };
+            // What was printed before it ended is read first.
+            for at in ready {
+                let mut buffer = [0; 1 << 14];
+                let Some(file) = &mut open[at] else { continue };
+                let count = file.read(&mut buffer).unwrap_or(0);
+                let (into, is_over) = match at {
+                    0 => (&mut self.output, false),
+                    1 => (&mut self.errors, false),
+                    _ => (&mut self.status, count == 0),
+                };
+                into.extend_from_slice(&buffer[..count]);
+                if at == 1 && into.len() > 2 * KEPT {
+                    into.drain(..into.len() - KEPT);
+                }
+                if at == 0 && into.len() > MOST_PRINTED {
+                    return Ended::Full;
+                }
+                if count == 0 {
+                    open[at] = None;
+                }
+                if is_over || self.status.len() == 4 {
+                    self.rest(&mut open);
+                    return Ended::Over;
+                }
+            }
+        }
+    }
+
+    // What was printed and not yet read.
+    fn rest(&mut self, open: &mut [Option<File>; 3]) {
+        for (file, into) in open.iter_mut().zip([&mut self.output, &mut self.errors]) {
+            let Some(file) = file else { continue };
+            let nonblocking = rustix::fs::OFlags::NONBLOCK;
+            if rustix::fs::fcntl_setfl(&*file, nonblocking).is_ok() {
+                // It ends with an error where there is no more for now.
+                let _ = file.take(MOST_PRINTED as u64).read_to_end(into);
+            }
+        }
+    }
+}
+
+// How many there are in this namespace, whose /proc is there. It allocates nothing.
+fn processes() -> usize {
+    let mut buffer = [0u8; 4096];
+    let mut count = 0;
+    // SAFETY: the kernel writes entries into memory of ours, each with its length (getdents(2)).
+    unsafe {
+        let folder = libc::open(c"/proc".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY);
+        if folder < 0 {
+            return 0;
+        }
+        loop {
+            let size = buffer.len();
+            let read = libc::syscall(libc::SYS_getdents64, folder, buffer.as_mut_ptr(), size);
+            let Ok(read @ 1..) = usize::try_from(read) else { break };
+            let mut at = 0;
+            while at < read {
+                // The inode, the offset, the length, the kind; then the name.
+                count += usize::from(buffer[at + 19].is_ascii_digit());
+                at += usize::from(u16::from_le_bytes([buffer[at + 16], buffer[at + 17]]));
+            }
+        }
+        libc::close(folder);
+    }
+    count
+}
+
+// What the processes between need, made before: they allocate nothing.
+struct Start {
+    root: CString,
+    directory: CString,
+    command: CString,
+    input: RawFd,
+    output: RawFd,
+    errors: RawFd,
+    status: RawFd,
+    memory: Option<u64>,
+    disk: u64,
+}
+
+impl Start {
+    // Starts the first process of a namespace, which starts the command, and waits for it.
+    fn begin(&self) -> io::Result<i32> {
+        let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::SIGCHLD;
+        // SAFETY: as `fork`: the child has a copy of our memory, and our one thread.
+        let child = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+        match child {
+            -1 => Err(io::Error::last_os_error()),
+            0 => self.init(),
+            child => Ok(child as i32),
+        }
+    }
+
+    fn init(&self) -> ! {
+        // SAFETY: system calls on memory of ours; the process never returns.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::chroot(self.root.as_ptr()) != 0 || libc::chdir(c"/".as_ptr()) != 0 {
+                self.fail(b"the root cannot be changed");
+            }
+            // Without it, some commands lack what they look for there.
+            libc::mount(
+                c"proc".as_ptr(),
+                c"/proc".as_ptr(),
+                c"proc".as_ptr(),
+                libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
+                std::ptr::null(),
+            );
+            let mut child: libc::sigset_t = std::mem::zeroed();
+            libc::sigaddset(&raw mut child, libc::SIGCHLD);
+            libc::sigprocmask(libc::SIG_BLOCK, &raw const child, std::ptr::null_mut());
+            let command = libc::fork();
+            if command == 0 {
+                libc::sigprocmask(libc::SIG_UNBLOCK, &raw const child, std::ptr::null_mut());
+                self.command();
+            }
+            if command < 0 {
+                self.fail(b"no process can be started");
+            }
+            loop {
+                let mut status = 0;
+                match libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) {
+                    ended if ended == command => self.report(status),
+                    1.. => continue,
+                    0 if processes() > MOST_PROCESSES => self.report(TOO_MANY),
+                    0 => {
+                        libc::sigtimedwait(&raw const child, std::ptr::null_mut(), &raw const LOOK);
+                    }
+                    _ => libc::_exit(1),
+                }
+            }
+        }
+    }
+
+    // The worker ends this process, and all that the command has left.
+    unsafe fn report(&self, status: i32) -> ! {
+        // SAFETY: as for the caller.
+        unsafe {
+            libc::write(self.status, (&raw const status).cast(), 4);
+            loop {
+                libc::kill(-1, libc::SIGKILL);
+                libc::usleep(1000);
+            }
+        }
+    }
+
+    unsafe fn command(&self) -> ! {
+        // SAFETY: as for the caller.
+        unsafe {
+            libc::setsid();
+            libc::dup2(self.input, 0);
+            libc::dup2(self.output, 1);
+            libc::dup2(self.errors, 2);
+            if libc::chdir(self.directory.as_ptr()) != 0 {
+                self.fail(b"its folder is not there");
+            }
+            let limit = |what, most: u64| {
+                let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+                libc::setrlimit(what, &raw const limit);
+            };
+            limit(libc::RLIMIT_CORE, 0);
+            limit(libc::RLIMIT_FSIZE, self.disk);
+            if let Some(memory) = self.memory {
+                limit(libc::RLIMIT_AS, memory);
+            }
+            let words = [c"sh".as_ptr(), c"-c".as_ptr(), self.command.as_ptr(), std::ptr::null()];
+            libc::execv(c"/bin/sh".as_ptr(), words.as_ptr());
+            self.fail(b"there is no /bin/sh");
+        }
+    }
+
+    unsafe fn fail(&self, why: &[u8]) -> ! {
+        // SAFETY: as for the caller.
+        unsafe {
+            libc::write(self.errors, why.as_ptr().cast(), why.len());
+            libc::_exit(127)
+        }
+    }
+}

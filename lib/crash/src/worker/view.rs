@@ -1,0 +1,313 @@
+//! The system as a command sees it: all of it below layers in memory, with the image's files.
+
+// Namespaces are entered without a table of descriptors of their own, for which there is no safe
+// call.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
+    mount_change, mount_remount, unmount,
+};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use super::folders::{self, Mounted};
+use super::orders::{Order, Ran, Setup};
+use super::run;
+
+/// What a worker has.
+pub(super) struct View {
+    setup: Setup,
+    layers: Vec<Layer>,
+    // What the files hold before a run, one after the other.
+    images: Vec<File>,
+    // Which layers are mounted.
+    is_mounted: bool,
+}
+
+// A file system below a layer in memory.
+struct Layer {
+    // Where it is mounted in the system, and what the layer is called.
+    at: PathBuf,
+    name: String,
+}
+
+impl View {
+    pub(super) fn new(setup: Setup) -> io::Result<Self> {
+        own_users()?;
+        // SAFETY: no table of descriptors is unshared.
+        unsafe {
+            unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC)?
+        };
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+        loopback();
+        let mounted = folders::mounted()?;
+        in_memory(&setup.folder, setup.disk)?;
+        let mut view = Self { setup, layers: Vec::new(), images: Vec::new(), is_mounted: false };
+        for folder in ["root", "layers", "images"] {
+            fs::create_dir(view.own(folder))?;
+        }
+        view.copy_images()?;
+        view.lay(&mounted)?;
+        Ok(view)
+    }
+
+    fn own(&self, name: &str) -> PathBuf {
+        self.setup.folder.join(name)
+    }
+
+    /// Where something of the system lies in the view.
+    fn inside(&self, path: &Path) -> PathBuf {
+        self.own("root").join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    fn copy_images(&mut self) -> io::Result<()> {
+        for (number, file) in self.setup.files.iter().enumerate() {
+            let image = File::options()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .open(self.own("images").join(number.to_string()))?;
+            if let Ok(initial) = File::open(&file.initial) {
+                copy(&initial, &image)?;
+            }
+            self.images.push(image);
+        }
+        Ok(())
+    }
+
+    // Layers over whatever commands may write to; what no layer can be over can only be read.
+    fn lay(&mut self, mounted: &[Mounted]) -> io::Result<()> {
+        let own = self.setup.folder.clone();
+        let is_special =
+            |at: &Path| ["/proc", "/sys", "/dev"].iter().any(|special| at.starts_with(special));
+        for one in mounted.iter().filter(|one| !is_special(&one.at) && !one.at.starts_with(&own)) {
+            let name = self.layers.len().to_string();
+            self.layers.push(Layer { at: one.at.clone(), name });
+        }
+        Ok(())
+    }
+
+    /// Words of the images have other contents.
+    pub(super) fn change(&mut self, changed: &[[u8; 16]]) -> io::Result<()> {
+        for change in changed {
+            let (word, content) = change.split_at(8);
+            let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
+            let (file, offset) = self.setup.words[word as usize];
+            self.images[file].write_all_at(content, offset)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a command on the images.
+    pub(super) fn run(&mut self, order: &Order) -> io::Result<Ran> {
+        self.forget()?;
+        for (number, size) in order.sizes.iter().enumerate() {
+            if let Some(size) = size {
+                self.put(number, *size)?;
+            }
+        }
+        self.mount_all()?;
+        if let Some(output) = &order.output {
+            fs::write(self.inside(Path::new(run::OUTPUT)), output)?;
+        }
+        let root = self.own("root");
+        run::run(&root, &self.setup, order)
+    }
+
+    // An image, in the layer of the file system that it belongs to.
+    fn put(&self, number: usize, size: u64) -> io::Result<()> {
+        let path = &self.setup.files[number].path;
+        let layer = self.layer_of(path);
+        let upper = self.upper(layer);
+        let within = path.strip_prefix(&layer.at).unwrap_or(path);
+        make_folders(&layer.at, &upper, within.parent().unwrap_or(Path::new("")))?;
+        let image = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(upper.join(within))?;
+        copy(&self.images[number], &image)?;
+        image.set_len(size)?;
+        if let Ok(about) = fs::metadata(path) {
+            image.set_permissions(fs::Permissions::from_mode(about.mode()))?;
+            let _ = std::os::unix::fs::fchown(&image, Some(about.uid()), Some(about.gid()));
+        }
+        Ok(())
+    }
+
+    fn layer_of(&self, path: &Path) -> &Layer {
+        let of = self.layers.iter().filter(|layer| path.starts_with(&layer.at));
+        of.max_by_key(|layer| layer.at.as_os_str().len()).expect("there is a root")
+    }
+
+    fn upper(&self, layer: &Layer) -> PathBuf {
+        self.own("layers").join("upper").join(&layer.name)
+    }
+
+    fn mount_all(&mut self) -> io::Result<()> {
+        for layer in &self.layers {
+            let (upper, work) =
+                (self.upper(layer), self.own("layers").join("work").join(&layer.name));
+            let to = self.inside(&layer.at);
+            // A folder that is covered by another mount, or not there any more.
+            if !to.is_dir() && layer.at != Path::new("/") {
+                continue;
+            }
+            for folder in [&upper, &work] {
+                fs::create_dir_all(folder)?;
+            }
+            let about = fs::metadata(&layer.at)?;
+            fs::set_permissions(&upper, about.permissions())?;
+            if overlay(&layer.at, &upper, &work, &to).is_err() {
+                mount_bind(&layer.at, &to)?;
+                read_only(&to)?;
+            }
+        }
+        self.mount_special()
+    }
+
+    fn mount_special(&self) -> io::Result<()> {
+        if let Ok(()) = mount_bind_recursive("/sys", self.inside(Path::new("/sys"))).map(drop) {
+            let _ = read_only(&self.inside(Path::new("/sys")));
+        }
+        let dev = self.inside(Path::new("/dev"));
+        in_memory(&dev, self.setup.disk)?;
+        for name in ["null", "zero", "full", "random", "urandom", "tty"] {
+            File::create(dev.join(name))?;
+            // Some systems lack some.
+            let _ = mount_bind(Path::new("/dev").join(name), dev.join(name));
+        }
+        fs::create_dir(dev.join("shm"))?;
+        fs::set_permissions(dev.join("shm"), fs::Permissions::from_mode(0o1777))?;
+        for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
+            symlink(format!("/proc/self/fd{target}"), dev.join(name))?;
+        }
+        Ok(())
+    }
+
+    // Whatever the last run has left. The kernel may take its time to free that: the next run has
+    // other memory.
+    fn forget(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_mounted) {
+            // A layer that was not mounted yet has nothing there.
+            let _ = unmount(self.own("root"), UnmountFlags::DETACH);
+            unmount(self.own("layers"), UnmountFlags::DETACH)?;
+        }
+        in_memory(&self.own("layers"), self.setup.disk)?;
+        self.is_mounted = true;
+        Ok(())
+    }
+}
+
+// A user who is not root may mount in a user namespace of its own.
+fn own_users() -> io::Result<()> {
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    if user.is_root() {
+        return Ok(());
+    }
+    // SAFETY: no table of descriptors is unshared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWUSER)? };
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{0} {0} 1", user.as_raw()))?;
+    fs::write("/proc/self/gid_map", format!("{0} {0} 1", group.as_raw()))
+}
+
+// The folders on the way to an image, as they are in the system.
+fn make_folders(below: &Path, upper: &Path, within: &Path) -> io::Result<()> {
+    fs::create_dir_all(upper)?;
+    let (mut from, mut to) = (below.to_owned(), upper.to_owned());
+    for name in within {
+        (from, to) = (from.join(name), to.join(name));
+        match fs::create_dir(&to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        if let Ok(about) = fs::metadata(&from) {
+            fs::set_permissions(&to, about.permissions())?;
+            let _ = std::os::unix::fs::chown(&to, Some(about.uid()), Some(about.gid()));
+        }
+    }
+    Ok(())
+}
+
+fn in_memory(at: &Path, bytes: u64) -> io::Result<()> {
+    let options = CString::new(format!("size={bytes},mode=755"))?;
+    let flags = MountFlags::NOSUID;
+    Ok(mount("ringfence", at, "tmpfs", flags, options.as_c_str())?)
+}
+
+fn overlay(lower: &Path, upper: &Path, work: &Path, to: &Path) -> io::Result<()> {
+    let escaped = |path: &Path| {
+        let mut text = Vec::new();
+        for byte in path.as_os_str().as_bytes() {
+            if matches!(byte, b'\\' | b',' | b':') {
+                text.push(b'\\');
+            }
+            text.push(*byte);
+        }
+        text
+    };
+    let mut options = b"lowerdir=".to_vec();
+    options.extend(escaped(lower));
+    options.extend(b",upperdir=");
+    options.extend(escaped(upper));
+    options.extend(b",workdir=");
+    options.extend(escaped(work));
+    let plain = CString::new(options.clone())?;
+    let mounted = |options: &CString| {
+        mount("ringfence", to, "overlay", MountFlags::NOSUID, options.as_c_str())
+    };
+    // In a user namespace its notes have to be a user's.
+    options.extend(b",userxattr");
+    Ok(mounted(&CString::new(options)?).or_else(|_| mounted(&plain))?)
+}
+
+fn read_only(at: &Path) -> io::Result<()> {
+    Ok(mount_remount(at, MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID, c"")?)
+}
+
+// Holes stay holes.
+fn copy(from: &File, to: &File) -> io::Result<()> {
+    let size = from.metadata()?.len();
+    to.set_len(size)?;
+    let mut at = 0;
+    let mut buffer = vec![0; 1 << 16];
+    while at < size {
+        let Ok(start) = rustix::fs::seek(from, rustix::fs::SeekFrom::Data(at)) else { break };
+        let end = rustix::fs::seek(from, rustix::fs::SeekFrom::Hole(start)).unwrap_or(size);
+        at = start;
+        while at < end {
+            let part = (end - at).min(buffer.len() as u64) as usize;
+            from.read_exact_at(&mut buffer[..part], at)?;
+            to.write_all_at(&buffer[..part], at)?;
+            at += part as u64;
+        }
+    }
+    Ok(())
+}
+
+// A network of its own has only a loopback, which is down at first.
+fn loopback() {
+    // SAFETY: a socket of our own, and a request in memory of our own.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if socket < 0 {
+            return;
+        }
+        let mut request: libc::ifreq = std::mem::zeroed();
+        request.ifr_name[0] = b'l' as libc::c_char;
+        request.ifr_name[1] = b'o' as libc::c_char;
+        request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+        // Without it, a command has no network at all.
+        libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request);
+        libc::close(socket);
+    }
+}
