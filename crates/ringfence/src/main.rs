@@ -18,6 +18,7 @@ const STACK: usize = 8 << 20;
 fn main() -> ExitCode {
     // Workers and their guardian are this program too.
     ringfence_versus::launcher::enter_hidden_role();
+    ringfence_crash::worker::enter_hidden_role();
     ringfence_engine::guardian::enter_hidden_role();
     if let Some(code) = verbs::resctrl::hidden_role() {
         return code;

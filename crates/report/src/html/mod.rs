@@ -18,6 +18,7 @@ pub(crate) mod table;
 use maud::Markup;
 
 pub use crate::compare::page::{Compared, comparisons, whatif};
+pub use crate::crash::page::page as crash;
 pub use crate::execution::page::page as executed;
 pub use crate::pair::page::page as pairs;
 pub use crate::prove::page::page as proof;

@@ -11,6 +11,7 @@ mod schema;
 pub use crate::census::json::{census, census_diff, census_run, census_run_diff};
 pub use crate::claims::json::claims;
 pub use crate::compare::json::comparisons;
+pub use crate::crash::json::crash;
 pub use crate::describe::json::{calibrated, machine_check, machine_sensitivity};
 pub use crate::doctor::json::doctor;
 pub use crate::experiment::json::{datasets, experiment, lock_measured};

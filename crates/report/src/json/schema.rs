@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    census, claims, compare, describe, doctor, experiment, explain, fleet, lock, machine, pair,
-    prove, reproduce, resctrl, survey, topology, tune, versus, whatif,
+    census, claims, compare, crash, describe, doctor, experiment, explain, fleet, lock, machine,
+    pair, prove, reproduce, resctrl, survey, topology, tune, versus, whatif,
 };
 
 /// The schema of every document of `--json`, as kept in `docs/schema/ringfence.json`.
@@ -223,6 +223,7 @@ fn documents(to: &mut SchemaGenerator) -> Vec<Schema> {
         document::<describe::json::Calibrated>(to),
         document::<topology::json::Topology>(to),
         document::<doctor::json::Doctor>(to),
+        document::<crash::json::Crash>(to),
         document::<explain::json::Explanation>(to),
         document::<census::json::Census>(to),
         document::<census::json::CensusDiff>(to),

@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "versus", "commit", "explain", "doctor", "show", "run"]),
     ("Measure more", &["write", "neighbours", "pair", "sensitivity", "tune", "lock", "fleet"]),
     ("Compare results", &["compare", "notes"]),
-    ("Look at programs", &["census", "trace"]),
+    ("Look at programs", &["crash", "census", "trace"]),
     ("Look at this machine, and change it", &["machine", "resctrl", "restore"]),
 ];
 

@@ -5,6 +5,7 @@ mod client;
 mod code;
 pub mod commit;
 mod common;
+mod crash;
 mod datasets;
 pub mod fleet;
 mod front;
@@ -30,6 +31,7 @@ pub use client::{Client, Progress, Shown};
 pub use code::{Census, Trace};
 pub use commit::Commit;
 pub use common::{Measuring, On, Output, Placement};
+pub use crash::{Crash, CrashMedium};
 pub use datasets::{Claims, Compare, Contribute, Notes, NotesAction, Report, Show, ShowNotes};
 pub use fleet::Fleet;
 pub use front::{command, parse, parse_words, whole};
@@ -120,6 +122,11 @@ pub enum Verb {
     /// Runs a command and records what it does to files that it maps: every store, flush and fence,
     /// with its place in the code.
     Trace(Trace),
+    /// Find crash states that a program's own recovery fails on
+    ///
+    /// Records what a program stores to the files that it maps, works out what a crash at any
+    /// moment can leave in them, and runs the program's own recovery on it.
+    Crash(Box<Crash>),
     /// Run an experiment file, or resume an interrupted run
     Run(Box<Run>),
     /// The same as 'notes run'

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfence_crash::Answer as Crash;
 use ringfence_dataset::{Dataset, text_file};
 use ringfence_experiment::start::unlike_the_others;
 use ringfence_report::html::{self, Digest, Page};
@@ -35,6 +36,7 @@ enum Found {
     Proof(Box<Proof>, Option<String>),
     Pairs(Box<(pair::Question, pair::Outcome)>),
     Trace(Box<Run>),
+    Crash(Box<Crash>),
     Datasets(Vec<(PathBuf, Digest)>),
 }
 
@@ -62,6 +64,7 @@ impl Answer {
                 let why = unfinished(&outcome.ended_early).unwrap_or_default();
                 ringfence_report::pair(outcome, style) + &why + &rest(&self.dir, style)
             }
+            Found::Crash(found) => ringfence_report::crash(found, style),
             Found::Trace(run) => ringfence_report::executed(&told(run), style.details, style),
             Found::Datasets(all) => self.datasets(all, style),
         }
@@ -95,6 +98,7 @@ impl Answer {
                 output::print_json(&json::proof(proof, dir, why.as_deref(), None, &[]))
             }
             Found::Pairs(found) => output::print_json(&json::pairs(&found.0, &found.1, dir)),
+            Found::Crash(found) => output::print_json(&json::crash(found, dir)),
             Found::Trace(run) => output::print_json(&json::census_run(&told(run))),
             Found::Datasets(all) => output::print_json(&json::datasets(all)),
         }
@@ -117,6 +121,7 @@ impl Answer {
             }
             Found::Pairs(found) => html::pairs(&found.1, &digests(ringfence_dataset::list(dir)?)?),
             Found::Trace(run) => html::executed(&told(&run)),
+            Found::Crash(found) => html::crash(&found),
             Found::Datasets(all) => {
                 html::datasets(&all.into_iter().map(|(_, digest)| digest).collect::<Vec<_>>())
             }
@@ -136,6 +141,9 @@ impl Found {
                 return Ok(Self::WhatIf(Box::new(found)));
             }
             _ => {}
+        }
+        if Crash::is_in(dir) {
+            return Ok(Self::Crash(Box::new(Crash::open(dir).map_err(Failure::usage)?)));
         }
         if Reader::is_one(dir) {
             return Ok(Self::Trace(Box::new(traces::executed(dir, Profile::IntelAdr)?.1)));

@@ -7,6 +7,7 @@ mod commit;
 mod compare;
 mod completions;
 mod contribute;
+mod crash;
 mod explain;
 mod fleet;
 mod inspect;
@@ -69,6 +70,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Pair(pair) => pair::run(&pair),
         Verb::Sensitivity(sensitivity) => sensitivity::run(&sensitivity),
         Verb::Census(census) => census::run(&census),
+        Verb::Crash(crash) => crash::run(&crash),
         Verb::Trace(trace) => trace::run(&trace),
         Verb::Run(run) => run::run(&run),
         Verb::Aa(aa) => aa::run(&aa),

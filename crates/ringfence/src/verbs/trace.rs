@@ -86,7 +86,7 @@ fn new_dir(asked: &Trace) -> Result<PathBuf, Failure> {
 }
 
 // The same again, where it may mount.
-fn inside() -> Result<(), Failure> {
+pub(super) fn inside() -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let what = "the command cannot be given copies in place of the files";
         let remedy = "this system does not allow users to mount; copy the files yourself and use \
@@ -143,7 +143,7 @@ fn about(asked: &Trace, files: &[PathBuf]) -> About {
 }
 
 // As the system names it, as far as it is there.
-fn whole(file: &Path) -> PathBuf {
+pub(super) fn whole(file: &Path) -> PathBuf {
     let parent = || {
         let parent =
             file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -4,6 +4,7 @@
 mod census;
 mod census_check;
 mod clients;
+mod crash;
 mod hdr_logs;
 mod playback;
 mod progress;

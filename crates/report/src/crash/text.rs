@@ -1,0 +1,248 @@
+//! Crash states of a program, as text: the answer, each cause with its story, and what was not
+//! examined.
+
+use ringfence_crash::worker::Status;
+use ringfence_crash::{Answer, Cut, Fault, Found, LostStore, Medium};
+
+use crate::numbers::count;
+use crate::style::{Paint, Style};
+use crate::text::{clean, command, faint, hanging, heading, paragraph};
+
+/// The answer of `crash`.
+pub fn crash(answer: &Answer, style: &Style) -> String {
+    let mut out = String::new();
+    heading(&mut out, &headline(answer), style);
+    for (number, found) in answer.findings.iter().enumerate() {
+        out.push('\n');
+        finding(&mut out, number + 1, found, answer, style);
+    }
+    out.push('\n');
+    for note in notes(answer) {
+        paragraph(&mut out, 0, &note, style);
+    }
+    faint(&mut out, &rules(answer), style);
+    out
+}
+
+/// What was found, in a line.
+pub(crate) fn headline(answer: &Answer) -> String {
+    let program = answer
+        .command
+        .first()
+        .map_or("the program", |word| word.rsplit('/').next().unwrap_or(word));
+    let examined = format!(
+        "{} crash points, {} states, {:.0} s",
+        count(answer.points),
+        count(answer.states),
+        answer.seconds
+    );
+    let program = clean(program);
+    match (answer.findings.len(), answer.is_complete()) {
+        (0, true) => format!("{program}: no failing state: all of {examined}"),
+        (0, false) => format!("{program}: no failing state found in a part of {examined}"),
+        (1, _) => format!("{program}: 1 bug; {examined}"),
+        (bugs, _) => format!("{program}: {bugs} bugs; {examined}"),
+    }
+}
+
+fn finding(out: &mut String, number: usize, found: &Found, answer: &Answer, style: &Style) {
+    hanging(out, &format!("{number}  "), Some(Paint::Strong), &title_of(found), style);
+    for (lead, text) in story(found, answer) {
+        hanging(out, &format!("   {lead:<10}"), Some(Paint::Faint), &clean(&text), style);
+    }
+    command(out, 3, &rerun(found));
+}
+
+/// A cause in a few words, and how often it occurs.
+pub(crate) fn title_of(found: &Found) -> String {
+    let states = if found.states == 1 { "state" } else { "states" };
+    format!("{} ({} {states})", title(found), count(found.states))
+}
+
+/// What happened: each line of it with what it is about.
+pub(crate) fn story(found: &Found, answer: &Answer) -> Vec<(&'static str, String)> {
+    let mut lines: Vec<(&str, String)> =
+        found.lost.iter().map(|lost| ("lost", lost_store(lost, answer))).collect();
+    lines.push(("crash", crash_at(found)));
+    lines.push(("recovery", recovery(found)));
+    lines.push(("remedy", remedy(found, answer)));
+    lines.push(("files", found.images.display().to_string()));
+    lines
+}
+
+/// The command that runs recovery on the files without Ringfence.
+pub(crate) fn rerun(found: &Found) -> String {
+    format!("sh {}", quoted(&found.rerun.display().to_string()))
+}
+
+// For a shell.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
+fn title(found: &Found) -> String {
+    match found.fault {
+        Fault::Lost => "printed, then lost".into(),
+        Fault::Differs => "recovery prints what it prints after no kill".into(),
+        Fault::Ends(Status::TooLong) => "recovery does not end".into(),
+        Fault::Ends(Status::TooMany) => "recovery starts processes without end".into(),
+        Fault::Ends(Status::TooMuch) => "recovery prints without end".into(),
+        Fault::Ends(status @ Status::Signal(_)) => format!("recovery dies by {status}"),
+        Fault::Ends(status) => format!("recovery ends with {status}"),
+    }
+}
+
+fn lost_store(lost: &LostStore, answer: &Answer) -> String {
+    let bytes = lost.bytes.len() / 2;
+    let what = if bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") };
+    let file = lost.file.rsplit('/').next().unwrap_or(&lost.file);
+    let state = match (&lost.flushed, answer.medium) {
+        (_, Medium::Pages) => "not synced".to_owned(),
+        (Some(flush), _) => format!("flushed at {flush}, with no fence after it"),
+        (None, _) => "never flushed".to_owned(),
+    };
+    format!("{what} at {:#x} of {file}, stored at {}; {state}", lost.offset, lost.at)
+}
+
+fn crash_at(found: &Found) -> String {
+    let line = found.last_line.as_deref().map(|line| format!("'{line}'"));
+    match (found.right_after, line, &found.before) {
+        (true, Some(line), _) => format!("right after {line} was printed"),
+        (_, Some(line), Some(before)) => format!("before {before}, after {line} was printed"),
+        (_, Some(line), None) => format!("at the end, after {line} was printed"),
+        (_, None, Some(before)) => format!("before {before}, before anything was printed"),
+        (_, None, None) => "at the end, before anything was printed".into(),
+    }
+}
+
+fn recovery(found: &Found) -> String {
+    let mut text = if found.status == found.right_status {
+        String::new()
+    } else {
+        format!("{} instead of {}", found.status, found.right_status)
+    };
+    let mut add = |more: String| {
+        if !text.is_empty() {
+            text += "; ";
+        }
+        text += &more;
+    };
+    match (&found.printed, &found.right_line) {
+        (Some(own), Some(right)) => add(format!("prints '{own}' instead of '{right}'")),
+        (None, Some(right)) => add(format!("does not print '{right}'")),
+        (Some(own), None) => add(format!("also prints '{own}'")),
+        (None, None) => {}
+    }
+    if let Some(message) = &found.message {
+        add(format!("says '{message}'"));
+    }
+    text
+}
+
+fn remedy(found: &Found, answer: &Answer) -> String {
+    let Some(first) = found.lost.first() else {
+        return "nothing was lost: the program's own kill handling is wrong".into();
+    };
+    let before = if found.right_after {
+        "before that line is printed"
+    } else {
+        "before the stores that depend on it"
+    };
+    let what = match (answer.medium, &first.flushed) {
+        (Medium::Pages, _) => "msync or fsync",
+        (Medium::PmemEadr, _) => "an sfence after",
+        (_, Some(_)) => "an sfence after the flush of",
+        (_, None) => "a flush and an sfence after",
+    };
+    let several = if found.lost.len() > 1 { "these stores" } else { "this store" };
+    match answer.medium {
+        Medium::Pages => format!("{what} for {several}, {before}"),
+        _ => format!("{what} {several}, {before}"),
+    }
+}
+
+/// What was examined, and what was not.
+pub(crate) fn notes(answer: &Answer) -> Vec<String> {
+    let mut notes = Vec::new();
+    if answer.acknowledged == 0 {
+        notes.push(
+            "The program printed no line, so nothing was acknowledged: only the way in which \
+             recovery ends was checked."
+                .into(),
+        );
+    } else if answer.checkable == 0 {
+        notes.push(format!(
+            "None of {} printed lines changes what recovery prints: only the way in which it ends \
+             was checked.",
+            count(answer.acknowledged)
+        ));
+    } else {
+        notes.push(format!(
+            "{} of {} printed lines can be checked: recovery prints something else after them.",
+            count(answer.checkable),
+            count(answer.acknowledged)
+        ));
+    }
+    if answer.undecided > 0 {
+        notes.push(format!(
+            "The output of {} states cannot be judged, because several operations may have been in \
+             progress.",
+            count(answer.undecided)
+        ));
+    }
+    let left = answer.points - answer.complete;
+    if left > 0 {
+        let why = match answer.cut {
+            Some(Cut::Time) => "the time was over (--time)",
+            Some(Cut::Interrupted) => "it was interrupted",
+            Some(Cut::States) => "the number of states was reached (--states)",
+            None => "they have more than 4,096 states each",
+        };
+        notes.push(format!(
+            "Not all states of {} crash points were examined, because {why}; a sample was: \
+             everything lost, one unit lost, one unit written back, then pairs and random ones.",
+            count(left)
+        ));
+    }
+    if answer.batches > 0 {
+        notes.push(format!(
+            "{} calls printed several lines at once, which count as one.",
+            count(answer.batches)
+        ));
+    }
+    notes
+}
+
+/// The model.
+pub(crate) fn rules(answer: &Answer) -> String {
+    let rules = match answer.medium {
+        Medium::PmemIntel => "persistent memory by the rules of Intel's processors",
+        Medium::PmemAmd => "persistent memory by the rules of AMD's processors",
+        Medium::PmemOldAmd => {
+            "persistent memory by the rules of AMD's processors before clflushopt"
+        }
+        Medium::PmemEadr => "persistent memory with durable caches (eADR)",
+        Medium::Pages => "an ordinary file's pages, torn at sectors of 512 bytes",
+    };
+    let threads = match answer.threads {
+        0 | 1 => String::new(),
+        threads => format!("; other interleavings of its {threads} threads were not examined"),
+    };
+    format!("Model: {rules}; the recorded order{threads}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_for_a_shell() {
+        assert_eq!(quoted("/a/b-1.sh"), "/a/b-1.sh");
+        assert_eq!(quoted("/a b/it's"), "'/a b/it'\\''s'");
+    }
+}

@@ -1,0 +1,90 @@
+//! `crash`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+/// `crash`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The program and its recovery work on copies; the files themselves do not change.
+  ringfence crash --file /mnt/pmem/pool --recover './my-program check /mnt/pmem/pool' \\
+    -- ./my-program insert 100 /mnt/pmem/pool
+  ringfence show")]
+#[command(after_long_help = "\
+Records what the program stores to its mapped files, flushes, syncs and prints. Then it works out \
+what a crash at any moment can leave in the files, and runs the recovery command on it. The \
+program needs no change.
+
+A line that the program has printed is an acknowledgement: what it reports must survive. Recovery \
+is a command that ends as it does after a clean stop, and prints what was kept. It is wrong if it \
+ends in another way, or if it prints something that it prints after no kill of the program since \
+the last acknowledgement (a kill loses no store). It must print the same each time on the same \
+files; lines that differ are excluded with --ignore.
+
+Exit codes:
+  0  no failing state: every possible state was examined and its output compared
+  1  the recorded program failed
+  2  it cannot be done as asked, or not on this machine
+  3  a failing state was found
+  4  no failing state was found, but not all was examined, or only how recovery ends
+
+Examples:
+  ringfence crash --file pool --recover './store list pool' -- ./store insert 1000 pool
+  ringfence crash --file db/ --medium pages --recover './db dump' -- ./db load data.csv
+  ringfence crash --file log --acknowledge '^committed' --recover './log read' -- ./log write")]
+pub struct Crash {
+    /// A file that the program maps, or a folder; may be repeated
+    #[arg(long, value_name = "PATH", required = true)]
+    pub file: Vec<PathBuf>,
+    /// The recovery command, for the shell
+    #[arg(long, value_name = "COMMAND")]
+    pub recover: String,
+    /// How stores become durable [default: as the file system has it]
+    ///
+    /// pmem: lines of 64 bytes, by flushes and fences (persistent memory). pages: an ordinary
+    /// file's pages, which the kernel writes back at any moment, torn at sectors of 512 bytes;
+    /// msync and fsync make them durable.
+    #[arg(long, value_name = "MEDIUM")]
+    pub medium: Option<CrashMedium>,
+    /// For pmem: intel, amd, old-amd or eadr rules [default: this processor's]
+    #[arg(long, value_name = "WHOSE")]
+    pub rules: Option<String>,
+    /// Only printed lines that match this regular expression acknowledge
+    #[arg(long, value_name = "REGEX")]
+    pub acknowledge: Option<String>,
+    /// Lines of recovery's output that do not count; may be repeated
+    #[arg(long, value_name = "REGEX")]
+    pub ignore: Vec<String>,
+    /// Exit codes of recovery that are right, too
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    pub ok_status: Vec<i32>,
+    /// Run recovery on at most so many states
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    pub states: u64,
+    /// Examine for at most this long [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    pub time: Option<String>,
+    /// A new folder for the result [default: a new result]
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long)]
+    pub quiet: bool,
+    /// The program, behind '--'
+    #[arg(last = true, value_name = "PROGRAM", required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// `--medium`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CrashMedium {
+    /// Persistent memory.
+    Pmem,
+    /// The page cache.
+    Pages,
+}

@@ -1,0 +1,357 @@
+//! `crash`: which states that a crash can leave a program's recovery fails on.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use regex_lite::Regex;
+use ringfence_crash::worker::ImageFile;
+use ringfence_crash::{
+    Answer, Cut, Examination, Finding, Found, Image, Medium, Program, Question, SCHEMA, findings,
+    found,
+};
+use ringfence_experiment::units::Span;
+use ringfence_machine::features::Features;
+use ringfence_report::json;
+use ringfence_trace::Profile;
+use ringfence_trace::events::{self, Ended};
+use ringfence_trace::record::{Options, may_mount, record};
+use ringfence_trace::recording::{About, Asked, Reader, Writer};
+
+use super::trace::{inside, whole};
+use crate::args::{Crash, CrashMedium};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Show;
+use crate::shared::command::pasteable;
+use crate::shared::{host, results};
+
+const TIME: Duration = Duration::from_secs(60);
+const SECTOR: usize = 512;
+
+pub fn run(asked: &Crash) -> Result<(), Failure> {
+    let patterns = Patterns::of(asked)?;
+    let time = time(asked)?;
+    if !may_mount() {
+        return inside();
+    }
+    let began = Instant::now();
+    let files: Vec<PathBuf> = asked.file.iter().map(|file| whole(file)).collect();
+    if let Some(missing) = files.iter().find(|file| !file.exists()) {
+        let missing = missing.display();
+        return Err(Failure::usage(format!(
+            "{missing} is not there; create the file first, or name the folder with the files"
+        )));
+    }
+    let dir = results::new_dir(asked.out.as_deref(), "crash")?;
+    let recording = dir.join("trace");
+    fs::create_dir_all(&dir)
+        .map_err(|error| Failure::usage(format!("cannot create {}: {error}", dir.display())))?;
+    recorded(asked, &files, &recording)?;
+    let reader = Reader::open(&recording).map_err(Failure::failed_by)?;
+    let program = Program::of(&reader, patterns.acknowledge.as_ref()).map_err(Failure::usage_by)?;
+    if program.instructions().next().is_none() {
+        return Err(Failure::usage(
+            "the program has stored nothing to the files through a shared mapping, so there is \
+             nothing to examine",
+        ));
+    }
+    let medium = medium(asked, &program)?;
+    let images = initial(&dir, &program)?;
+    let question = question(asked, patterns, medium, time, &dir)?;
+    let (answer, text) = {
+        let examined = Examining { asked, program: &program, reader: &reader, dir: &dir };
+        let answer = examined.answer(&question, images, medium, began)?;
+        let text = ringfence_report::crash(&answer, &output::style());
+        (answer, text)
+    };
+    let _ = fs::remove_dir_all(&question.folder);
+    answer.write(&dir).map_err(Failure::failed_by)?;
+    if asked.json {
+        output::print_json(&json::crash(&answer, &dir))?;
+    } else {
+        output::print(&format!("{text}\nresult: {}\n", pasteable(&dir)))?;
+    }
+    code(&answer)
+}
+
+// What it comes to. Its own sentences were printed with the answer.
+fn code(answer: &Answer) -> Result<(), Failure> {
+    match () {
+        () if answer.cut == Some(Cut::Interrupted) => Err(Failure::failed("interrupted")),
+        () if !answer.findings.is_empty() => Err(Failure::Command(3)),
+        () if !answer.is_complete() || answer.checkable == 0 => Err(Failure::Command(4)),
+        () => Ok(()),
+    }
+}
+
+struct Patterns {
+    acknowledge: Option<Regex>,
+    ignore: Vec<Regex>,
+}
+
+impl Patterns {
+    fn of(asked: &Crash) -> Result<Self, Failure> {
+        let one = |flag: &str, text: &str| {
+            Regex::new(text).map_err(|error| Failure::usage(format!("--{flag} '{text}': {error}")))
+        };
+        let ignore =
+            asked.ignore.iter().map(|text| one("ignore", text)).collect::<Result<_, _>>()?;
+        let acknowledge = asked.acknowledge.as_deref().map(|text| one("acknowledge", text));
+        Ok(Self { acknowledge: acknowledge.transpose()?, ignore })
+    }
+}
+
+fn time(asked: &Crash) -> Result<Duration, Failure> {
+    let Some(text) = &asked.time else { return Ok(TIME) };
+    let span: Span = text.parse().map_err(|error| Failure::usage(format!("--time: {error}")))?;
+    Ok(span.0)
+}
+
+// Records the program on copies of the files. On a thread of its own, which gives up the rights to
+// mount: workers still need them.
+fn recorded(asked: &Crash, files: &[PathBuf], recording: &Path) -> Result<(), Failure> {
+    let about = About {
+        recorder: format!("ringfence {}", env!("CARGO_PKG_VERSION")),
+        command: asked.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        loads: false,
+        directory: std::env::current_dir().ok(),
+        asked: files.iter().map(|path| Asked { path: path.clone(), existed: true }).collect(),
+    };
+    let mut writer = Writer::create(recording, about).map_err(Failure::usage_by)?;
+    let options = Options {
+        command: asked.command.clone(),
+        files: files.to_vec(),
+        copies: Some(recording.join("copies")),
+        loads: false,
+        output: true,
+    };
+    let recorder = std::thread::scope(|scope| {
+        scope.spawn(|| record(options, &mut writer)).join().expect("the recorder does not panic")
+    });
+    let outcome = recorder.map_err(|error| {
+        let _ = fs::remove_dir_all(recording);
+        Failure::failed_by(error)
+    })?;
+    writer.finish(outcome.ended.clone()).map_err(Failure::failed_by)?;
+    let ended = match outcome.ended {
+        Ended::Exited(0) => return Ok(()),
+        Ended::Exited(code) => format!("the program ended with exit code {code}"),
+        Ended::Signal(signal) => format!("the program was ended by signal {signal}"),
+        Ended::Stopped(reason) => format!("recording stopped: {reason}"),
+    };
+    Err(Failure::failed(format!("{ended}, so there is nothing to examine")))
+}
+
+fn medium(asked: &Crash, program: &Program) -> Result<Medium, Failure> {
+    let pmem = || -> Result<Medium, Failure> {
+        let rules = match asked.rules.as_deref() {
+            Some(text) => text.parse().map_err(|why| Failure::usage(format!("--rules: {why}")))?,
+            None => rules_here(),
+        };
+        Ok(match rules {
+            Profile::IntelAdr => Medium::PmemIntel,
+            Profile::Amd => Medium::PmemAmd,
+            Profile::OldAmd => Medium::PmemOldAmd,
+            Profile::Eadr => Medium::PmemEadr,
+        })
+    };
+    match asked.medium {
+        Some(CrashMedium::Pmem) => return pmem(),
+        Some(CrashMedium::Pages) => return Ok(Medium::Pages),
+        None => {}
+    }
+    let media = program.files.iter().map(|file| file.medium);
+    match media.reduce(|one, other| if one == other { one } else { None }).flatten() {
+        Some(events::Medium::Dax) => pmem(),
+        Some(events::Medium::PageCache) => Ok(Medium::Pages),
+        Some(events::Medium::Memory) => Err(Failure::usage(
+            "the files are on a file system in memory, where nothing is durable; say how they will \
+             be stored with --medium pmem or --medium pages",
+        )),
+        None => Err(Failure::usage(
+            "how the files are stored is not known, or differs between them; say it with --medium \
+             pmem or --medium pages",
+        )),
+    }
+}
+
+// Those of this processor, if its caches are not durable.
+fn rules_here() -> Profile {
+    let features = Features::detect();
+    let is_amd = features.identity.vendor.as_deref() == Some("AuthenticAMD");
+    match (is_amd, features.clflushopt) {
+        (true, true) => Profile::Amd,
+        (true, false) => Profile::OldAmd,
+        (false, _) => Profile::IntelAdr,
+    }
+}
+
+// What the files held before, beside the result.
+fn initial(dir: &Path, program: &Program) -> Result<Vec<ImageFile>, Failure> {
+    let folder = dir.join("before");
+    fs::create_dir_all(&folder).map_err(Failure::failed_by)?;
+    let mut all = Vec::new();
+    for (number, file) in program.files.iter().enumerate() {
+        let initial = folder.join(number.to_string());
+        let image = fs::File::create(&initial).map_err(Failure::failed_by)?;
+        image.set_len(file.size).map_err(Failure::failed_by)?;
+        for (at, page) in &file.pages {
+            let room = file.size.saturating_sub(*at).min(page.len() as u64) as usize;
+            image.write_all_at(&page[..room], *at).map_err(Failure::failed_by)?;
+        }
+        all.push(ImageFile { path: file.path.clone().into(), initial });
+    }
+    Ok(all)
+}
+
+fn question(
+    asked: &Crash,
+    patterns: Patterns,
+    medium: Medium,
+    time: Duration,
+    dir: &Path,
+) -> Result<Question, Failure> {
+    let whole = fs::canonicalize(dir).map_err(Failure::failed_by)?;
+    Ok(Question {
+        written_back: medium.written_back(SECTOR),
+        recover: asked.recover.clone(),
+        ok_status: asked.ok_status.clone(),
+        ignore: patterns.ignore,
+        states: asked.states,
+        time,
+        memory: None,
+        directory: std::env::current_dir().map_err(Failure::failed_by)?,
+        workers: std::thread::available_parallelism().map_or(1, usize::from),
+        program: std::env::current_exe().map_err(Failure::failed_by)?,
+        stop: host::stop_on_signals()?,
+        folder: whole.join("workers"),
+    })
+}
+
+struct Examining<'a> {
+    asked: &'a Crash,
+    program: &'a Program,
+    reader: &'a Reader,
+    dir: &'a Path,
+}
+
+impl Examining<'_> {
+    fn answer(
+        &self,
+        question: &Question,
+        images: Vec<ImageFile>,
+        medium: Medium,
+        began: Instant,
+    ) -> Result<Answer, Failure> {
+        let mut examination = Examination::begin(self.program, question, images.clone())
+            .map_err(Failure::usage_by)?;
+        let mut show = Show::new(self.asked.quiet);
+        show.begin("crash");
+        let started = Instant::now();
+        let examined = examination.run(|share| show.share(started, share));
+        show.end();
+        let examined = examined.map_err(Failure::failed_by)?;
+        let causes = findings(&mut examination, &examined.failures).map_err(Failure::failed_by)?;
+        drop(examination);
+        let kept = |(number, finding): (usize, &Finding)| {
+            self.keep(number + 1, finding, &images, question)
+        };
+        let causes = causes.iter().enumerate().map(kept).collect::<Result<Vec<_>, _>>()?;
+        let mut answer = Answer {
+            schema: SCHEMA,
+            kind: "crash".into(),
+            command: self.reader.manifest().about.command.clone(),
+            recover: self.asked.recover.clone(),
+            files: self.program.files.iter().map(|file| file.path.clone()).collect(),
+            medium,
+            points: 0,
+            complete: 0,
+            states: 0,
+            merged: 0,
+            undecided: 0,
+            acknowledged: 0,
+            checkable: 0,
+            batches: 0,
+            threads: 0,
+            cut: None,
+            findings: causes,
+            seconds: began.elapsed().as_secs_f64(),
+        };
+        answer.count(self.program, &examined);
+        Ok(answer)
+    }
+
+    // The files as they are in a state, and a script that runs recovery on them.
+    fn keep(
+        &self,
+        number: usize,
+        finding: &Finding,
+        before: &[ImageFile],
+        question: &Question,
+    ) -> Result<Found, Failure> {
+        let whole = fs::canonicalize(self.dir).map_err(Failure::failed_by)?;
+        let folder = whole.join(number.to_string());
+        fs::create_dir_all(&folder).map_err(Failure::failed_by)?;
+        let mut mounts = String::new();
+        for (file, image) in before.iter().enumerate() {
+            let Some(size) = finding.image.sizes[file] else { continue };
+            let name = image.path.file_name().unwrap_or_default();
+            let mut kept = folder.join(name);
+            if kept.exists() {
+                kept = folder.join(format!("{file}-{}", name.to_string_lossy()));
+            }
+            write_image(self.program, &finding.image, file, &image.initial, size, &kept)
+                .map_err(Failure::failed_by)?;
+            mounts += &mount(&kept, &image.path);
+        }
+        let rerun = folder.join("rerun");
+        let text = format!(
+            "# Runs recovery on copies of the files in this folder, in place of the files.\n\
+             set -e\n\
+             exec unshare --mount $(test \"$(id -u)\" = 0 || echo --map-root-user) sh -c '\n\
+             set -e\n\
+             copies=$(mktemp -d)\n\
+             {}cd {}\n\
+             {}\n'\n",
+            escaped(&mounts),
+            escaped(&pasteable(&question.directory)),
+            escaped(&self.asked.recover)
+        );
+        fs::write(&rerun, text).map_err(Failure::failed_by)?;
+        Ok(found(finding, self.program, self.reader, folder, rerun))
+    }
+}
+
+// A command that gives a copy of an image the place of a file.
+fn mount(image: &Path, path: &Path) -> String {
+    let (image, path) = (pasteable(image), pasteable(path));
+    format!(
+        "copy=\"$copies/$(basename {path})\"\ncp {image} \"$copy\"\nmount --bind \"$copy\" {path}\n"
+    )
+}
+
+// Within single quotes of a shell.
+fn escaped(text: &str) -> String {
+    text.replace('\'', "'\\''")
+}
+
+fn write_image(
+    program: &Program,
+    image: &Image,
+    file: usize,
+    initial: &Path,
+    size: u64,
+    to: &Path,
+) -> std::io::Result<()> {
+    fs::copy(initial, to)?;
+    let kept = fs::File::options().write(true).open(to)?;
+    for (place, content) in image.words.iter().enumerate() {
+        let (of, offset) = Program::file_of(program.words[place]);
+        if of == file && *content != program.initial[place] {
+            kept.write_all_at(&content.to_le_bytes(), offset)?;
+        }
+    }
+    kept.set_len(size)
+}

@@ -1,0 +1,168 @@
+//! `crash`, of small programs with a planted bug, and of the same without it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Folder, Output, ringfence_in, skip, wait_for};
+
+const SOURCE: &str = include_str!("crash.c");
+
+// A folder with the programs and two files; none if there is no compiler.
+fn built() -> Option<Folder> {
+    let folder = Folder::new();
+    fs::write(folder.path().join("stores.c"), SOURCE).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-g", "-mclflushopt", "-pthread", "-o", "stores", "stores.c"]);
+    if !gcc.current_dir(folder.path()).status().is_ok_and(|status| status.success()) {
+        skip("there is no gcc");
+        return None;
+    }
+    for name in ["one", "two"] {
+        fs::write(folder.path().join(name), vec![0; 65536]).unwrap();
+    }
+    Some(folder)
+}
+
+fn crash(folder: &Folder, name: &str, twin: &str, more: &[&str]) -> Output {
+    let recover = format!("./stores {name} {twin} list one two");
+    let mut words = vec!["crash", "--file", "one", "--file", "two", "--recover", &recover];
+    words.extend(["--quiet", "--json"]);
+    words.extend(more);
+    words.extend(["--", "./stores", name, twin, "append", "3", "one", "two"]);
+    ringfence_in(folder.path(), &words)
+}
+
+const PMEM: [&str; 4] = ["--medium", "pmem", "--rules", "intel"];
+const AMD: [&str; 4] = ["--medium", "pmem", "--rules", "amd"];
+const PAGES: [&str; 2] = ["--medium", "pages"];
+
+// Each bug is found, at the store that is lost, and its twin has none.
+fn is_found(folder: &Folder, name: &str, medium: &[&str]) {
+    let twin = crash(folder, name, "good", medium);
+    assert_eq!(twin.code(), Some(0), "{name}: {}{}", twin.stdout, twin.stderr);
+    let answer = &twin.json()["crash"];
+    assert_eq!(answer["points"], answer["complete"], "{name}");
+    let planted = crash(folder, name, "bad", medium);
+    assert_eq!(planted.code(), Some(3), "{name}: {}{}", planted.stdout, planted.stderr);
+    let answer = planted.json_of_any();
+    let first = &answer["crash"]["findings"][0];
+    let at = first["lost"][0]["at"].as_str().unwrap_or_default().to_owned();
+    assert!(at.starts_with(name) && at.contains("stores.c:"), "{name}: {first}");
+}
+
+#[test]
+fn planted_bugs_of_persistent_memory_are_found_and_their_twins_are_not_accused() {
+    let Some(folder) = built() else { return };
+    for name in ["missing_flush", "missing_fence", "wrong_line", "early", "two_lines", "creation"] {
+        is_found(&folder, name, &PMEM);
+    }
+    for name in ["non_temporal", "other_thread"] {
+        is_found(&folder, name, &AMD);
+    }
+}
+
+#[test]
+fn planted_bugs_of_ordinary_files_are_found_and_their_twins_are_not_accused() {
+    let Some(folder) = built() else { return };
+    for name in ["two_files", "wrong_range"] {
+        is_found(&folder, name, &PAGES);
+    }
+}
+
+#[test]
+fn processors_differ_in_what_they_order() {
+    let Some(folder) = built() else { return };
+    is_found(&folder, "clflush_alone", &AMD);
+    let intel = crash(&folder, "clflush_alone", "bad", &PMEM);
+    assert_eq!(intel.code(), Some(0), "{}{}", intel.stdout, intel.stderr);
+    let eadr = ["--medium", "pmem", "--rules", "eadr"];
+    let eadr = crash(&folder, "missing_flush", "bad", &eadr);
+    assert_eq!(eadr.code(), Some(0), "{}{}", eadr.stdout, eadr.stderr);
+}
+
+#[test]
+fn the_failure_shows_without_ringfence_and_the_files_stay_as_they_were() {
+    let Some(folder) = built() else { return };
+    let planted = crash(&folder, "missing_flush", "bad", &PMEM);
+    let answer = planted.json_of_any();
+    let first = &answer["crash"]["findings"][0];
+    assert_eq!(first["fault"]["ends"]["exited"], 3, "{first}");
+    assert!(first["printed"].as_str().unwrap().starts_with("entry"), "{first}");
+    let rerun = first["rerun"].as_str().unwrap();
+    let shown = Command::new("sh").arg(rerun).output().unwrap();
+    let said = String::from_utf8_lossy(&shown.stdout);
+    assert_eq!(shown.status.code(), Some(3), "{said}{}", String::from_utf8_lossy(&shown.stderr));
+    assert!(said.contains("entry"), "{said}");
+    for name in ["one", "two"] {
+        let bytes = fs::read(folder.path().join(name)).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 0), "{name} was changed");
+    }
+    let [result] = &folder.results()[..] else { panic!("{:?}", folder.results()) };
+    let shown = ringfence_in(folder.path(), &["show", result.to_str().unwrap()]);
+    assert!(shown.ok().starts_with("stores: 1 bug; "), "{}", shown.stdout);
+    assert!(shown.stdout.contains("never flushed"), "{}", shown.stdout);
+    let page = ringfence_in(folder.path(), &["show", "--html", result.to_str().unwrap()]);
+    page.ok();
+    let page = fs::read_to_string(result.join("report.html")).unwrap();
+    assert!(page.contains("never flushed"));
+}
+
+fn mounts() -> usize {
+    let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    all.lines().filter(|line| line.contains("ringfence-crash")).count()
+}
+
+#[test]
+fn a_recovery_out_of_control_ends_in_a_sentence_and_leaves_nothing() {
+    let Some(folder) = built() else { return };
+    for (name, says) in [("hangs", "no end"), ("forks", "too many processes")] {
+        let refused = crash(&folder, name, "good", &[&PMEM[..], &["--time", "1s"]].concat());
+        assert_eq!(refused.code(), Some(2), "{name}: {}", refused.stderr);
+        assert!(refused.stderr.contains(says), "{name}: {}", refused.stderr);
+    }
+    // The disk that it sees is full, and the real one is not.
+    let filled = crash(&folder, "fills", "good", &PMEM);
+    assert_eq!(filled.code(), Some(4), "{}{}", filled.stdout, filled.stderr);
+    assert!(!folder.path().join("filled").exists());
+    assert_eq!(mounts(), 0);
+    wait_for("no process is left", || {
+        let ours = format!("{}", folder.path().display());
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let cwd = |entry: fs::DirEntry| fs::read_link(entry.path().join("cwd")).ok();
+        all.filter_map(cwd).all(|cwd| !cwd.starts_with(Path::new(&ours))).then_some(())
+    });
+}
+
+#[test]
+fn output_that_changes_by_itself_is_refused_until_it_is_left_out() {
+    let Some(folder) = built() else { return };
+    let refused = crash(&folder, "timestamp", "good", &PMEM);
+    assert_eq!(refused.code(), Some(2), "{}", refused.stdout);
+    assert!(refused.stderr.contains("--ignore"), "{}", refused.stderr);
+    let found = crash(&folder, "timestamp", "good", &[&PMEM[..], &["--ignore", "^at "]].concat());
+    assert_eq!(found.code(), Some(0), "{}{}", found.stdout, found.stderr);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_a_sentence() {
+    let Some(folder) = built() else { return };
+    let run = |words: &[&str]| ringfence_in(folder.path(), words);
+    let program = ["--", "./stores", "early", "good", "append", "1", "one", "two"];
+    let start = ["crash", "--file", "one", "--recover", "true"];
+    for (more, says) in [
+        (&["--rules", "arm", "--medium", "pmem"][..], "--rules"),
+        (&["--acknowledge", "("], "--acknowledge '('"),
+        (&["--time", "soon"], "--time"),
+        (&["--file", "not-there"], "is not there"),
+    ] {
+        let refused = run(&[&start[..], more, &program].concat());
+        assert_eq!(refused.code(), Some(2), "{more:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(says), "{more:?}: {}", refused.stderr);
+    }
+    let failed = run(&[&start[..], &["--", "false"]].concat());
+    assert_eq!(failed.code(), Some(1), "{}", failed.stderr);
+    let nothing = run(&[&start[..], &["--", "true"]].concat());
+    assert_eq!(nothing.code(), Some(2), "{}", nothing.stderr);
+    assert!(nothing.stderr.contains("nothing to examine"), "{}", nothing.stderr);
+}
