@@ -76,7 +76,10 @@ pub fn file_at(path: u64) -> Option<u8> {
 fn watch(descriptor: u64) {
     if let Some(word) = FILTERED.get(descriptor as usize / 64) {
         let bit = 1 << (descriptor % 64);
-        if word.fetch_or(bit, Relaxed) & bit != 0 {
+        // A child that borrows this memory has filters of its own, which its parent lacks.
+        let borrows = block().borrows.get() != 0;
+        let noted = if borrows { word.load(Relaxed) } else { word.fetch_or(bit, Relaxed) };
+        if noted & bit != 0 {
             return;
         }
     }
