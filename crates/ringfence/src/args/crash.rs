@@ -9,8 +9,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 The program and its recovery work on copies; the files themselves do not change.
-  ringfence crash --file /mnt/pmem/pool --recover './my-program check /mnt/pmem/pool' \\
-    -- ./my-program insert 100 /mnt/pmem/pool
+  ringfence crash --file pool --recover './my list pool' -- ./my insert pool
   ringfence show")]
 #[command(after_long_help = "\
 Records what the program stores to its mapped files, flushes, syncs and prints. Then it works out \
@@ -31,15 +30,15 @@ Exit codes:
   4  no failing state was found, but not all was examined, or only how recovery ends
 
 Examples:
-  ringfence crash --file pool --recover './store list pool' -- ./store insert 1000 pool
-  ringfence crash --file db/ --medium pages --recover './db dump' -- ./db load data.csv
-  ringfence crash --file log --acknowledge '^committed' --recover './log read' -- ./log write")]
+  ringfence crash --file pool --recover './my list pool' -- ./my insert pool
+  ringfence crash --file db --medium pages --recover './db dump' -- ./db load
+  ringfence crash --file log --ignore '^at ' --recover './log' -- ./log write")]
 pub struct Crash {
     /// A file that the program maps, or a folder; may be repeated
     #[arg(long, value_name = "PATH", required = true)]
     pub file: Vec<PathBuf>,
     /// The recovery command, for the shell
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "CMD")]
     pub recover: String,
     /// How stores become durable [default: as the file system has it]
     ///

@@ -1,6 +1,7 @@
 //! `crash`, of small programs with a planted bug, and of the same without it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -165,4 +166,34 @@ fn what_cannot_be_done_is_said_in_a_sentence() {
     let nothing = run(&[&start[..], &["--", "true"]].concat());
     assert_eq!(nothing.code(), Some(2), "{}", nothing.stderr);
     assert!(nothing.stderr.contains("nothing to examine"), "{}", nothing.stderr);
+}
+
+#[test]
+fn a_user_who_is_not_root_finds_the_same() {
+    let Some(folder) = built() else { return };
+    let open = |name: &str, mode: u32| {
+        let path = folder.path().join(name);
+        fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    };
+    fs::copy(env!("CARGO_BIN_EXE_ringfence"), folder.path().join("ringfence")).unwrap();
+    open("", 0o777);
+    ["one", "two"].into_iter().for_each(|name| open(name, 0o666));
+    let mut unprivileged = Command::new("setpriv");
+    unprivileged.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./ringfence"]);
+    unprivileged.args(["crash", "--file", "one", "--file", "two", "--out", "found", "--quiet"]);
+    unprivileged.args(["--recover", "./stores missing_flush bad list one two"]).args(PMEM);
+    unprivileged.args(["--", "./stores", "missing_flush", "bad", "append", "3", "one", "two"]);
+    let Ok(said) = unprivileged.current_dir(folder.path()).output() else {
+        return skip("there is no setpriv");
+    };
+    let stderr = String::from_utf8_lossy(&said.stderr);
+    if said.status.code() == Some(127) || stderr.contains("setpriv:") {
+        return skip("only root can become another user");
+    }
+    if stderr.contains("does not allow users to mount") {
+        return skip("users have no user namespaces");
+    }
+    let stdout = String::from_utf8_lossy(&said.stdout);
+    assert_eq!(said.status.code(), Some(3), "{stdout}{stderr}");
+    assert!(stdout.contains("never flushed"), "{stdout}");
 }

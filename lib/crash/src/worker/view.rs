@@ -25,17 +25,27 @@ use super::run;
 pub(super) struct View {
     setup: Setup,
     layers: Vec<Layer>,
+    // For a user who is not root: what lies beside layers, where one cannot be over all of it.
+    parts: Option<Parts>,
     // What the files hold before a run, one after the other.
     images: Vec<File>,
     // Which layers are mounted.
     is_mounted: bool,
 }
 
-// A file system below a layer in memory.
+// A folder below a layer in memory.
 struct Layer {
-    // Where it is mounted in the system, and what the layer is called.
+    // Where it is in the system, and what the layer is called.
     at: PathBuf,
     name: String,
+}
+
+// Folders with mounts below them, and what they hold besides other folders.
+#[derive(Default)]
+struct Parts {
+    folders: Vec<PathBuf>,
+    links: Vec<PathBuf>,
+    files: Vec<PathBuf>,
 }
 
 impl View {
@@ -49,7 +59,8 @@ impl View {
         loopback();
         let mounted = folders::mounted()?;
         in_memory(&setup.folder, setup.disk)?;
-        let mut view = Self { setup, layers: Vec::new(), images: Vec::new(), is_mounted: false };
+        let mut view =
+            Self { setup, layers: Vec::new(), parts: None, images: Vec::new(), is_mounted: false };
         for folder in ["root", "layers", "images"] {
             fs::create_dir(view.own(folder))?;
         }
@@ -85,11 +96,65 @@ impl View {
     // Layers over whatever commands may write to; what no layer can be over can only be read.
     fn lay(&mut self, mounted: &[Mounted]) -> io::Result<()> {
         let own = self.setup.folder.clone();
-        let is_special =
-            |at: &Path| ["/proc", "/sys", "/dev"].iter().any(|special| at.starts_with(special));
-        for one in mounted.iter().filter(|one| !is_special(&one.at) && !one.at.starts_with(&own)) {
-            let name = self.layers.len().to_string();
-            self.layers.push(Layer { at: one.at.clone(), name });
+        let seen: Vec<&Mounted> = mounted
+            .iter()
+            .filter(|one| !is_special(&one.at) && !one.at.starts_with(&own))
+            .collect();
+        if rustix::process::geteuid().is_root() {
+            seen.iter().for_each(|one| self.layer(&one.at));
+            return Ok(());
+        }
+        // In a user namespace, no layer can be over a folder with mounts below it.
+        let mut parts = Parts::default();
+        let at: Vec<&Path> = mounted.iter().map(|one| one.at.as_path()).collect();
+        self.divide(Path::new("/"), &at, &mut parts)?;
+        self.parts = Some(parts);
+        Ok(())
+    }
+
+    fn layer(&mut self, at: &Path) {
+        let name = self.layers.len().to_string();
+        self.layers.push(Layer { at: at.to_owned(), name });
+    }
+
+    fn divide(&mut self, folder: &Path, mounted: &[&Path], parts: &mut Parts) -> io::Result<()> {
+        if !mounted.iter().any(|at| *at != folder && at.starts_with(folder)) {
+            self.layer(folder);
+            return Ok(());
+        }
+        parts.folders.push(folder.to_owned());
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            match () {
+                () if is_special(&path) => {}
+                () if kind.is_symlink() => parts.links.push(path),
+                () if kind.is_dir() => self.divide(&path, mounted, parts)?,
+                () => parts.files.push(path),
+            }
+        }
+        Ok(())
+    }
+
+    // The folders between layers, in memory.
+    fn put_parts(&self) -> io::Result<()> {
+        let Some(parts) = &self.parts else { return Ok(()) };
+        in_memory(&self.own("root"), self.setup.disk)?;
+        for folder in &parts.folders {
+            let to = self.inside(folder);
+            fs::create_dir_all(&to)?;
+            fs::set_permissions(&to, fs::metadata(folder)?.permissions())?;
+        }
+        for link in &parts.links {
+            symlink(fs::read_link(link)?, self.inside(link))?;
+        }
+        for file in &parts.files {
+            File::create(self.inside(file))?;
+            // What this user may not read is not there.
+            let _ = mount_bind(file, self.inside(file));
+        }
+        for folder in self.layers.iter().map(|layer| layer.at.as_path()).chain(special()) {
+            fs::create_dir_all(self.inside(folder))?;
         }
         Ok(())
     }
@@ -108,6 +173,7 @@ impl View {
     /// Runs a command on the images.
     pub(super) fn run(&mut self, order: &Order) -> io::Result<Ran> {
         self.forget()?;
+        self.put_parts()?;
         for (number, size) in order.sizes.iter().enumerate() {
             if let Some(size) = size {
                 self.put(number, *size)?;
@@ -124,10 +190,12 @@ impl View {
     // An image, in the layer of the file system that it belongs to.
     fn put(&self, number: usize, size: u64) -> io::Result<()> {
         let path = &self.setup.files[number].path;
-        let layer = self.layer_of(path);
-        let upper = self.upper(layer);
-        let within = path.strip_prefix(&layer.at).unwrap_or(path);
-        make_folders(&layer.at, &upper, within.parent().unwrap_or(Path::new("")))?;
+        let (below, upper) = match self.layer_of(path) {
+            Some(layer) => (layer.at.as_path(), self.upper(layer)),
+            None => (Path::new("/"), self.own("root")),
+        };
+        let within = path.strip_prefix(below).unwrap_or(path);
+        make_folders(below, &upper, within.parent().unwrap_or(Path::new("")))?;
         let image = File::options()
             .read(true)
             .write(true)
@@ -143,9 +211,9 @@ impl View {
         Ok(())
     }
 
-    fn layer_of(&self, path: &Path) -> &Layer {
+    fn layer_of(&self, path: &Path) -> Option<&Layer> {
         let of = self.layers.iter().filter(|layer| path.starts_with(&layer.at));
-        of.max_by_key(|layer| layer.at.as_os_str().len()).expect("there is a root")
+        of.max_by_key(|layer| layer.at.as_os_str().len())
     }
 
     fn upper(&self, layer: &Layer) -> PathBuf {
@@ -166,9 +234,17 @@ impl View {
             }
             let about = fs::metadata(&layer.at)?;
             fs::set_permissions(&upper, about.permissions())?;
-            if overlay(&layer.at, &upper, &work, &to).is_err() {
-                mount_bind(&layer.at, &to)?;
-                read_only(&to)?;
+            let (user, group) = (Some(about.uid()), Some(about.gid()));
+            let _ = std::os::unix::fs::chown(&upper, user, group);
+            match overlay(&layer.at, &upper, &work, &to) {
+                Ok(()) => {}
+                // Some file systems cannot have one: then nothing there can be changed.
+                Err(_) if layer.at != Path::new("/") => {
+                    if mount_bind_recursive(&layer.at, &to).is_ok() {
+                        let _ = read_only(&to);
+                    }
+                }
+                Err(error) => return Err(error),
             }
         }
         self.mount_special()
@@ -205,6 +281,15 @@ impl View {
         self.is_mounted = true;
         Ok(())
     }
+}
+
+fn special<'p>() -> impl Iterator<Item = &'p Path> {
+    ["/proc", "/sys", "/dev"].into_iter().map(Path::new)
+}
+
+// What commands see in another way.
+fn is_special(at: &Path) -> bool {
+    special().any(|special| at.starts_with(special))
 }
 
 // A user who is not root may mount in a user namespace of its own.
