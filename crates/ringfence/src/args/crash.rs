@@ -34,32 +34,34 @@ Examples:
   ringfence crash --file db --medium pages --recover './db dump' -- ./db load
   ringfence crash --file log --ignore '^at ' --recover './log' -- ./log write")]
 pub struct Crash {
-    /// A file that the program maps, or a folder; may be repeated
+    /// A mapped file, or a folder; may be repeated
     #[arg(long, value_name = "PATH", required = true)]
     pub file: Vec<PathBuf>,
     /// The recovery command, for the shell
     #[arg(long, value_name = "CMD")]
     pub recover: String,
-    /// How stores become durable [default: as the file system has it]
+    /// How files are stored
     ///
-    /// pmem: lines of 64 bytes, by flushes and fences (persistent memory). pages: an ordinary
+    /// Without it, the file system decides. pmem: lines of 64 bytes, by flushes and fences (persistent memory). pages: an ordinary
     /// file's pages, which the kernel writes back at any moment, torn at sectors of 512 bytes;
     /// msync and fsync make them durable.
     #[arg(long, value_name = "MEDIUM")]
     pub medium: Option<CrashMedium>,
-    /// For pmem: intel, amd, old-amd or eadr rules [default: this processor's]
+    /// For pmem: intel, amd, old-amd or eadr rules
+    ///
+    /// This processor's, unless they are given.
     #[arg(long, value_name = "WHOSE")]
     pub rules: Option<String>,
-    /// Only printed lines that match this regular expression acknowledge
+    /// Only printed lines that match acknowledge
     #[arg(long, value_name = "REGEX")]
     pub acknowledge: Option<String>,
-    /// Lines of recovery's output that do not count; may be repeated
+    /// Recovery's lines to ignore; may be repeated
     #[arg(long, value_name = "REGEX")]
     pub ignore: Vec<String>,
-    /// Exit codes of recovery that are right, too
+    /// Exit codes of recovery that are right too
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub ok_status: Vec<i32>,
-    /// Run recovery on at most so many states
+    /// Examine at most so many states
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
     pub states: u64,
     /// Examine for at most this long [default: 60s]
