@@ -42,9 +42,9 @@ pub struct Crash {
     pub recover: String,
     /// How files are stored
     ///
-    /// Without it, the file system decides. pmem: lines of 64 bytes, by flushes and fences (persistent memory). pages: an ordinary
-    /// file's pages, which the kernel writes back at any moment, torn at sectors of 512 bytes;
-    /// msync and fsync make them durable.
+    /// Without it, the file system decides. pmem: lines of 64 bytes, by flushes and fences
+    /// (persistent memory). pages: an ordinary file's pages, which the kernel writes back at any
+    /// moment, torn at sectors of 512 bytes; msync and fsync make them durable.
     #[arg(long, value_name = "MEDIUM")]
     pub medium: Option<CrashMedium>,
     /// For pmem: intel, amd, old-amd or eadr rules
