@@ -100,8 +100,9 @@ pub struct Found {
     pub before: Option<String>,
     /// Whether the crash came right after the last acknowledgement.
     pub right_after: bool,
-    /// Failing states with this cause.
-    pub states: u64,
+    /// Crashes with this cause: each is a state at a crash point, and several points may have the
+    /// same state.
+    pub crashes: u64,
     /// How recovery ended.
     pub status: Status,
     /// How it ends if nothing is lost.
@@ -229,7 +230,7 @@ pub fn found(
         last_line: last.and_then(|last| last.lines.last().cloned()),
         before: crash.before.map(named),
         right_after: crash.is_behind_acknowledgement,
-        states: finding.states,
+        crashes: finding.crashes,
         status: finding.outcome.status,
         right_status: finding.expected.status,
         printed: line(own),

@@ -22,7 +22,7 @@ use crate::worker::{ImageFile, Ran, Setup, Status};
 const MOST_OF_A_POINT: usize = 4096;
 /// A recovery that takes so many times as long as the slowest after a kill has no end.
 const TIMES_AS_LONG: u32 = 10;
-const LEAST_TIME: Duration = Duration::from_secs(2);
+const LEAST_TIME: Duration = Duration::from_secs(5);
 /// For the first runs, of which nothing is known.
 const FIRST_TIME: Duration = Duration::from_secs(60);
 /// Bytes that a recovery may write besides its images.

@@ -23,8 +23,8 @@ pub struct Finding {
     pub lost: Vec<Lost>,
     /// Where it crashed.
     pub crash: Crash,
-    /// States that fail in this way.
-    pub states: u64,
+    /// Crashes that fail in this way: states at crash points.
+    pub crashes: u64,
     /// What recovery did.
     pub outcome: Outcome,
     /// What it does if nothing is lost.
@@ -85,13 +85,13 @@ pub fn findings(
     }
     groups.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
     let mut all = Vec::new();
-    for (_, failure, states) in groups {
+    for (_, failure, crashes) in groups {
         let lost = of(examination, failure.point, &failure.choice.0, &mut known);
         all.push(Finding {
             fault: failure.fault,
             lost,
             crash: examination.crash(failure.point),
-            states,
+            crashes,
             expected: examination.kill(failure.point).clone(),
             image: examination.image_of(failure.point, &failure.choice),
             outcome: failure.outcome,

@@ -55,8 +55,8 @@ fn finding(out: &mut String, number: usize, found: &Found, answer: &Answer, styl
 
 /// A cause in a few words, and how often it occurs.
 pub(crate) fn title_of(found: &Found) -> String {
-    let states = if found.states == 1 { "state" } else { "states" };
-    format!("{} ({} {states})", title(found), count(found.states))
+    let crashes = if found.crashes == 1 { "crash" } else { "crashes" };
+    format!("{} (in {} {crashes})", title(found), count(found.crashes))
 }
 
 /// What happened: each line of it with what it is about.
