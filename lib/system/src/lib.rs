@@ -18,6 +18,7 @@ pub mod fixture;
 pub mod mounts;
 mod processor;
 pub mod root;
+pub mod sparse;
 pub mod text;
 pub mod whole;
 

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub struct Mount {
     /// As `mnt_id` in `/proc/self/fdinfo` has it; `/proc/mounts` does not say.
     pub id: Option<u64>,
+    /// The `id` of the mount that it is mounted on; `/proc/mounts` does not say.
+    pub parent: Option<u64>,
     /// `MAJOR:MINOR` of its device; major 0 where it has none. Empty where `/proc/mounts` was read.
     pub device: String,
     /// Where it is mounted.
@@ -52,6 +54,7 @@ pub fn of_mountinfo(text: &str) -> Vec<Mount> {
         let (fs, source) = (text_of(after.next()?), text_of(after.next()?));
         Some(Mount {
             id: Some(before[0].parse().ok()?),
+            parent: before.get(1).and_then(|parent| parent.parse().ok()),
             device: before.get(2)?.to_string(),
             point: PathBuf::from(unescaped(before.get(4)?)),
             fs,
@@ -69,6 +72,7 @@ pub fn of_table(text: &str) -> Vec<Mount> {
         let (source, point, fs) = (fields.next()?, fields.next()?, fields.next()?);
         Some(Mount {
             id: None,
+            parent: None,
             device: String::new(),
             point: PathBuf::from(unescaped(point)),
             fs: text_of(fs),
@@ -86,6 +90,23 @@ pub fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
         .iter()
         .filter(|mount| path.starts_with(&mount.point))
         .max_by_key(|mount| mount.point.as_os_str().len())
+}
+
+/// The mounts of a `mountinfo` that paths lead to, sorted by their points: those that no other mount
+/// covers.
+pub fn visible(mounts: &[Mount]) -> Vec<&Mount> {
+    let covers = |over: &Mount, one: &Mount| {
+        let on_it = over.parent == one.id && over.point == one.point;
+        let around = over.parent == one.parent
+            && over.point != one.point
+            && one.point.starts_with(&over.point);
+        on_it || around
+    };
+    let is_visible = |one: &&Mount| !mounts.iter().any(|over| covers(over, one));
+    let mut visible: Vec<&Mount> = mounts.iter().filter(is_visible).collect();
+    visible.sort_by(|one, other| one.point.cmp(&other.point));
+    visible.dedup_by(|one, other| one.point == other.point);
+    visible
 }
 
 fn options(fields: [&str; 2]) -> Vec<String> {
@@ -124,6 +145,22 @@ fn unescaped(field: &str) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mount_that_another_covers_is_not_visible() {
+        let text = "22 27 0:21 / /proc rw - proc proc rw\n\
+                    27 1 254:0 / / rw - ext4 /dev/vda rw\n\
+                    28 27 0:5 / /a\\040b rw - tmpfs x rw\n\
+                    29 28 0:6 / /a\\040b rw - ext4 y rw\n\
+                    30 27 0:7 / /c/d rw - tmpfs z rw\n\
+                    31 27 0:8 / /c rw - tmpfs z rw\n";
+        let mounts = of_mountinfo(text);
+        let visible: Vec<(&str, &str)> = visible(&mounts)
+            .into_iter()
+            .map(|mount| (mount.point.to_str().unwrap(), mount.fs.as_str()))
+            .collect();
+        assert_eq!(visible, [("/", "ext4"), ("/a b", "ext4"), ("/c", "tmpfs"), ("/proc", "proc")]);
+    }
 
     #[test]
     fn mountinfo_with_optional_fields_escapes_and_mounts_over_mounts() {

@@ -4,6 +4,8 @@
 use ringfence_crash::worker::Status;
 use ringfence_crash::{Answer, Cut, Fault, Found, LostStore, Medium};
 
+use ringfence_experiment::shell::quote;
+
 use crate::numbers::count;
 use crate::style::{Paint, Style};
 use crate::text::{clean, command, faint, hanging, heading, paragraph};
@@ -72,17 +74,7 @@ pub(crate) fn story(found: &Found, answer: &Answer) -> Vec<(&'static str, String
 
 /// The command that runs recovery on the files without Ringfence.
 pub(crate) fn rerun(found: &Found) -> String {
-    format!("sh {}", quoted(&found.rerun.display().to_string()))
-}
-
-// For a shell.
-fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    if path.chars().all(plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', "'\\''"))
-    }
+    format!("sh {}", quote(&found.rerun.display().to_string()))
 }
 
 fn title(found: &Found) -> String {
@@ -234,15 +226,4 @@ pub(crate) fn rules(answer: &Answer) -> String {
         threads => format!("; other interleavings of its {threads} threads were not examined"),
     };
     format!("Model: {rules}; the recorded order{threads}.")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_quoted_for_a_shell() {
-        assert_eq!(quoted("/a/b-1.sh"), "/a/b-1.sh");
-        assert_eq!(quoted("/a b/it's"), "'/a b/it'\\''s'");
-    }
 }

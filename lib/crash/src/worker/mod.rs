@@ -5,7 +5,6 @@
 //! forgotten behind it. A command has no network but a loopback, and ends with all that it has
 //! started.
 
-mod folders;
 mod orders;
 mod run;
 mod view;

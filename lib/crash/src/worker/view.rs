@@ -11,13 +11,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use ringfence_system::{mounts, sparse};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
     mount_change, mount_remount, unmount,
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use super::folders::{self, Mounted};
 use super::orders::{Order, Ran, Setup};
 use super::run;
 
@@ -57,7 +57,9 @@ impl View {
         };
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
         loopback();
-        let mounted = folders::mounted()?;
+        let mounted = mounts::of_mountinfo(&fs::read_to_string("/proc/self/mountinfo")?);
+        let mounted: Vec<&Path> =
+            mounts::visible(&mounted).into_iter().map(|mount| mount.point.as_path()).collect();
         in_memory(&setup.folder, setup.disk)?;
         let mut view =
             Self { setup, layers: Vec::new(), parts: None, images: Vec::new(), is_mounted: false };
@@ -86,7 +88,7 @@ impl View {
                 .create_new(true)
                 .open(self.own("images").join(number.to_string()))?;
             if let Ok(initial) = File::open(&file.initial) {
-                copy(&initial, &image)?;
+                sparse::copy(&initial, &image, initial.metadata()?.len())?;
             }
             self.images.push(image);
         }
@@ -94,20 +96,16 @@ impl View {
     }
 
     // Layers over whatever commands may write to; what no layer can be over can only be read.
-    fn lay(&mut self, mounted: &[Mounted]) -> io::Result<()> {
-        let own = self.setup.folder.clone();
-        let seen: Vec<&Mounted> = mounted
-            .iter()
-            .filter(|one| !is_special(&one.at) && !one.at.starts_with(&own))
-            .collect();
+    fn lay(&mut self, mounted: &[&Path]) -> io::Result<()> {
         if rustix::process::geteuid().is_root() {
-            seen.iter().for_each(|one| self.layer(&one.at));
+            let own = self.setup.folder.clone();
+            let seen = mounted.iter().filter(|at| !is_special(at) && !at.starts_with(&own));
+            seen.for_each(|at| self.layer(at));
             return Ok(());
         }
         // In a user namespace, no layer can be over a folder with mounts below it.
         let mut parts = Parts::default();
-        let at: Vec<&Path> = mounted.iter().map(|one| one.at.as_path()).collect();
-        self.divide(Path::new("/"), &at, &mut parts)?;
+        self.divide(Path::new("/"), mounted, &mut parts)?;
         self.parts = Some(parts);
         Ok(())
     }
@@ -202,8 +200,7 @@ impl View {
             .create(true)
             .truncate(true)
             .open(upper.join(within))?;
-        copy(&self.images[number], &image)?;
-        image.set_len(size)?;
+        sparse::copy(&self.images[number], &image, size)?;
         if let Ok(about) = fs::metadata(path) {
             image.set_permissions(fs::Permissions::from_mode(about.mode()))?;
             let _ = std::os::unix::fs::fchown(&image, Some(about.uid()), Some(about.gid()));
@@ -357,26 +354,6 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, to: &Path) -> io::Result<()>
 
 fn read_only(at: &Path) -> io::Result<()> {
     Ok(mount_remount(at, MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID, c"")?)
-}
-
-// Holes stay holes.
-fn copy(from: &File, to: &File) -> io::Result<()> {
-    let size = from.metadata()?.len();
-    to.set_len(size)?;
-    let mut at = 0;
-    let mut buffer = vec![0; 1 << 16];
-    while at < size {
-        let Ok(start) = rustix::fs::seek(from, rustix::fs::SeekFrom::Data(at)) else { break };
-        let end = rustix::fs::seek(from, rustix::fs::SeekFrom::Hole(start)).unwrap_or(size);
-        at = start;
-        while at < end {
-            let part = (end - at).min(buffer.len() as u64) as usize;
-            from.read_exact_at(&mut buffer[..part], at)?;
-            to.write_all_at(&buffer[..part], at)?;
-            at += part as u64;
-        }
-    }
-    Ok(())
 }
 
 // A network of its own has only a loopback, which is down at first.

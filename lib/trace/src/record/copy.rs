@@ -4,10 +4,10 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::sparse;
+use ringfence_system::sparse;
 
 /// What the program finds in place of the files. It goes when this is dropped.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
             }
         }
     } else if about.is_file() {
-        copy_file(&File::open(from)?, &File::create_new(to)?, about.len())?;
+        sparse::copy(&File::open(from)?, &File::create_new(to)?, about.len())?;
     } else {
         return Err(io::Error::other(format!("{} is neither a file nor a folder", from.display())));
     }
@@ -73,19 +73,10 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     fs::set_permissions(to, about.permissions())
 }
 
-// Holes stay holes: stores for persistent memory are mostly made of them.
-fn copy_file(from: &File, to: &File, size: u64) -> io::Result<()> {
-    let mut buffer = vec![0; 1 << 16];
-    to.set_len(size)?;
-    sparse::parts(from, |part| {
-        sparse::read(from, part.start..part.end.min(size), &mut buffer, |at, bytes| {
-            if bytes.iter().any(|byte| *byte != 0) { to.write_all_at(bytes, at) } else { Ok(()) }
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
 
     #[test]

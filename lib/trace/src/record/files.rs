@@ -5,11 +5,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use ringfence_system::sparse;
 use ringfence_trace_runtime::layout::MOST_FILES;
 
+use super::RecordError;
 use super::medium;
 use super::service::Service;
-use super::{RecordError, sparse};
 use crate::events::TracedFile;
 use crate::recording::Writer;
 

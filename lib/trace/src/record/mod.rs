@@ -27,7 +27,6 @@ mod service;
 mod shared_memory;
 mod site;
 mod space;
-mod sparse;
 mod stub;
 mod terminal;
 mod unwind;

@@ -1,4 +1,4 @@
-//! The parts of a file that are not holes.
+//! Sparse files: reading and copying the parts that are not holes.
 
 use std::fs::File;
 use std::io;
@@ -11,10 +11,10 @@ use rustix::io::Errno;
 /// Calls `each` with every part of a file that may hold something, in order. Where the file system
 /// knows no holes, that is all of it, and the end is beyond the file's. Moves the descriptor's
 /// position.
-pub(super) fn parts(
-    file: &File,
-    mut each: impl FnMut(Range<u64>) -> io::Result<()>,
-) -> io::Result<()> {
+///
+/// # Errors
+/// What `each` returns.
+pub fn parts(file: &File, mut each: impl FnMut(Range<u64>) -> io::Result<()>) -> io::Result<()> {
     let mut at = 0;
     loop {
         let start = match seek(file, SeekFrom::Data(at)) {
@@ -35,7 +35,10 @@ pub(super) fn parts(
 }
 
 /// Reads a part of a file piece by piece, up to its end or the file's.
-pub(super) fn read(
+///
+/// # Errors
+/// What the kernel reports, and what `each` returns.
+pub fn read(
     file: &File,
     part: Range<u64>,
     buffer: &mut [u8],
@@ -52,4 +55,18 @@ pub(super) fn read(
         at += count as u64;
     }
     Ok(())
+}
+
+/// Copies the first `size` bytes of a file into an empty one. Holes and zeros become holes.
+///
+/// # Errors
+/// What the kernel reports.
+pub fn copy(from: &File, to: &File, size: u64) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 16];
+    to.set_len(size)?;
+    parts(from, |part| {
+        read(from, part.start..part.end.min(size), &mut buffer, |at, bytes| {
+            if bytes.iter().any(|byte| *byte != 0) { to.write_all_at(bytes, at) } else { Ok(()) }
+        })
+    })
 }
