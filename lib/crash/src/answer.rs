@@ -8,7 +8,7 @@ use ringfence_trace::events::Location;
 use ringfence_trace::recording::Reader;
 use serde::{Deserialize, Serialize};
 
-use crate::examine::{Cut, Examined};
+use crate::examine::Cut;
 use crate::findings::{Finding, Lost};
 use crate::oracle::Fault;
 use crate::program::Program;
@@ -60,6 +60,8 @@ pub struct Answer {
     pub cut: Option<Cut>,
     /// The causes of failures, the most frequent first.
     pub findings: Vec<Found>,
+    /// Crashes that fail for further causes, which were too many to work out.
+    pub other_crashes: u64,
     /// How long recording and examining took, s.
     pub seconds: f64,
 }
@@ -184,17 +186,6 @@ impl Answer {
     /// Whether all was examined, and its output compared.
     pub fn is_complete(&self) -> bool {
         self.cut.is_none() && self.complete == self.points && self.undecided == 0
-    }
-
-    /// Puts the counts of an examination into it.
-    pub fn count(&mut self, program: &Program, examined: &Examined) {
-        (self.points, self.complete) = (examined.points, examined.complete);
-        (self.states, self.merged) = (examined.states, examined.merged);
-        (self.undecided, self.cut) = (examined.unknown, examined.cut);
-        self.acknowledged = program.acknowledged.len() as u64;
-        self.checkable = examined.told_apart;
-        self.batches = program.batches as u64;
-        self.threads = program.threads as u64;
     }
 }
 

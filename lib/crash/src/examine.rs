@@ -20,11 +20,9 @@ use crate::worker::{ImageFile, Ran, Setup, Status};
 
 /// Contents of one point that are examined all, if there are no more.
 const MOST_OF_A_POINT: usize = 4096;
-/// A recovery that takes so many times as long as the slowest after a kill has no end.
+/// A recovery that takes so many times as long as the slowest without a crash has no end.
 const TIMES_AS_LONG: u32 = 10;
 const LEAST_TIME: Duration = Duration::from_secs(5);
-/// For the first runs, of which nothing is known.
-const FIRST_TIME: Duration = Duration::from_secs(60);
 /// Bytes that a recovery may write besides its images.
 const DISK: u64 = 1 << 28;
 /// Images that are run at once.
@@ -57,9 +55,9 @@ pub struct Examined {
     /// Points of which every state was examined.
     pub complete: u64,
     /// States whose output cannot be told right from wrong.
-    pub unknown: u64,
+    pub undecided: u64,
     /// Acknowledgements behind which recovery prints something else than before.
-    pub told_apart: u64,
+    pub checkable: u64,
     /// Whether the time ran out, or the states did.
     pub cut: Option<Cut>,
     /// What fails.
@@ -146,7 +144,6 @@ impl<'a> Examination<'a> {
             words: program.words.iter().map(|word| Program::file_of(*word)).collect(),
             directory: question.directory.clone(),
             disk: DISK + program.files.iter().map(|file| file.size).sum::<u64>(),
-            memory: question.memory,
         };
         let initial = Image::initial(program);
         let pool = Pool::start(&question.program, &setup, question.workers, &initial.words)
@@ -223,7 +220,7 @@ impl<'a> Examination<'a> {
 
     fn command(&self, time: Duration) -> Command {
         let text = self.question.recover.clone();
-        Command { text, input: Vec::new(), output: None, time }
+        Command { text, time }
     }
 
     /// Examines all of it, or as much as there is room for. `tell` hears which share is done.
@@ -281,6 +278,11 @@ impl<'a> Examination<'a> {
         let mut done = 0;
         let mut images = Vec::new();
         for number in 0..self.points.len() {
+            if images.is_empty() && self.is_over() {
+                // What comes later cannot be judged.
+                self.points.truncate(number);
+                break;
+            }
             let steps = self.points[number].steps;
             for step in &self.program.steps[done..steps] {
                 image.step(self.program, step.did);
@@ -288,18 +290,18 @@ impl<'a> Examination<'a> {
             done = steps;
             images.push(image.clone());
             if images.len() == BATCH {
-                let outcomes = self.outcomes(std::mem::take(&mut images), FIRST_TIME)?;
+                let outcomes = self.outcomes(std::mem::take(&mut images))?;
                 self.kills.extend(outcomes);
             }
         }
-        let outcomes = self.outcomes(images, FIRST_TIME)?;
+        let outcomes = self.outcomes(images)?;
         self.kills.extend(outcomes);
         let mut before = &self.first;
         for (number, point) in self.points.iter().enumerate() {
             let is_first_behind =
                 number == 0 || self.points[number - 1].acknowledged < point.acknowledged;
             if point.acknowledged > 0 && is_first_behind {
-                self.found.told_apart += u64::from(self.kills[number].lines != before.lines);
+                self.found.checkable += u64::from(self.kills[number].lines != before.lines);
                 before = &self.kills[number];
             }
         }
@@ -326,11 +328,7 @@ impl<'a> Examination<'a> {
     }
 
     // Runs recovery on images, each content once.
-    fn outcomes(
-        &mut self,
-        images: Vec<Image>,
-        time: Duration,
-    ) -> Result<Vec<Outcome>, ExamineError> {
+    fn outcomes(&mut self, images: Vec<Image>) -> Result<Vec<Outcome>, ExamineError> {
         let keys: Vec<u64> = images.iter().map(Image::key).collect();
         let mut new: Vec<(u64, Image)> = Vec::new();
         for (key, image) in keys.iter().zip(images) {
@@ -341,7 +339,7 @@ impl<'a> Examination<'a> {
             }
         }
         let (new_keys, images): (Vec<u64>, Vec<Image>) = new.into_iter().unzip();
-        let command = self.command(time);
+        let command = self.command(self.time());
         let ran = self.run_on(&command, &images)?;
         self.found.states += ran.len() as u64;
         for ((key, image), ran) in new_keys.into_iter().zip(images).zip(ran) {
@@ -350,8 +348,6 @@ impl<'a> Examination<'a> {
                 // Alone, since others may have taken the processor.
                 let alone = self.run_on(&command, std::slice::from_ref(&image))?;
                 outcome = Outcome::of(&alone[0], &self.question.ignore);
-            } else if time == FIRST_TIME {
-                self.slowest = self.slowest.max(ran.took);
             }
             self.known.insert(key, outcome);
         }
@@ -385,15 +381,15 @@ impl<'a> Examination<'a> {
             }
             let point = &self.points[number];
             let image = |choice: &Choice| {
-                let leaves = point.decided(choice, true);
+                let leaves = point.decided(choice);
                 point.image(&certain, &self.program.initial, &self.program.words, &leaves)
             };
             let images: Vec<Image> = some.iter().map(image).collect();
-            let outcomes = self.outcomes(images, self.time())?;
+            let outcomes = self.outcomes(images)?;
             for (choice, outcome) in some.iter().zip(outcomes) {
                 match self.judge(number, &outcome)? {
                     Verdict::Right => {}
-                    Verdict::Unknown => self.found.unknown += 1,
+                    Verdict::Unknown => self.found.undecided += 1,
                     Verdict::Wrong(fault) => {
                         let choice = choice.clone();
                         self.found.failures.push(Failure { point: number, choice, fault, outcome });
@@ -462,8 +458,7 @@ impl<'a> Examination<'a> {
         }
         let every = images.len().div_ceil(MOST_KILLS).max(1);
         let images = images.into_iter().step_by(every).collect();
-        let time = self.time();
-        self.outcomes(images, time)
+        self.outcomes(images)
     }
 
     /// The smallest part of what is lost that still fails in the same way.
@@ -489,8 +484,7 @@ impl<'a> Examination<'a> {
 
     fn outcome_of(&mut self, point: usize, choice: &Choice) -> Result<Outcome, ExamineError> {
         let image = self.image_of(point, choice);
-        let time = self.time();
-        Ok(self.outcomes(vec![image], time)?.remove(0))
+        Ok(self.outcomes(vec![image])?.remove(0))
     }
 
     /// What is lost in a failure: each unit that is not as new as it can be.
@@ -524,7 +518,7 @@ impl<'a> Examination<'a> {
     pub fn image_of(&mut self, point: usize, choice: &Choice) -> Image {
         let certain = self.certain(point);
         let point = &self.points[point];
-        let leaves = point.decided(choice, true);
+        let leaves = point.decided(choice);
         point.image(&certain, &self.program.initial, &self.program.words, &leaves)
     }
 }

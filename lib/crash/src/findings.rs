@@ -11,8 +11,8 @@ use crate::oracle::{Fault, Outcome};
 use crate::points::{Choice, Crash};
 use crate::program::{Did, Program};
 
-/// Failures that are made small, at most; the others are counted with those that they are like.
-const MOST_SHRUNK: usize = 64;
+/// Causes that are worked out, at most.
+const MOST_CAUSES: usize = 64;
 
 /// A cause, and the smallest failure that it has.
 #[derive(Debug, Clone)]
@@ -48,30 +48,35 @@ pub struct Lost {
     pub flushed: Option<u32>,
 }
 
-/// Sorts failures by their causes; the most frequent first.
+/// Sorts failures by their causes, the most frequent first; and the number of failures whose causes
+/// were too many to work out.
 ///
 /// # Errors
-/// Where recovery can be run no more.
+/// Where recovery cannot be run any more.
 pub fn findings(
     examination: &mut Examination<'_>,
     failures: &[Failure],
-) -> Result<Vec<Finding>, ExamineError> {
+) -> Result<(Vec<Finding>, u64), ExamineError> {
     let mut order: Vec<&Failure> = failures.iter().collect();
     order.sort_by_key(|failure| (examination.lost(failure).len(), failure.point));
     let mut known: BTreeMap<(usize, Unit, u32), Option<Lost>> = BTreeMap::new();
     let mut groups: Vec<(BTreeSet<u32>, Failure, u64)> = Vec::new();
+    let mut others = 0;
     for failure in order {
         let lost = examination.lost(failure);
         let sites = |lost: &[Lost]| lost.iter().map(|one| one.site).collect::<BTreeSet<u32>>();
         let all = sites(&of(examination, failure.point, &lost, &mut known));
-        let like = groups
-            .iter_mut()
-            .find(|(cause, first, _)| first.fault == failure.fault && cause.is_subset(&all));
+        let like = groups.iter_mut().find(|(cause, first, _)| {
+            // A failure that a kill is enough for explains no other.
+            let explains = cause.is_subset(&all) && cause.is_empty() == all.is_empty();
+            first.fault == failure.fault && explains
+        });
         if let Some((.., count)) = like {
             *count += 1;
             continue;
         }
-        if groups.len() >= MOST_SHRUNK {
+        if groups.len() >= MOST_CAUSES {
+            others += 1;
             continue;
         }
         let only = Failure { choice: Choice(lost), ..failure.clone() };
@@ -97,7 +102,7 @@ pub fn findings(
             outcome: failure.outcome,
         });
     }
-    Ok(all)
+    Ok((all, others))
 }
 
 // The first store that is lost of each unit.
@@ -119,7 +124,7 @@ fn of(
 
 fn first_lost(examination: &Examination<'_>, point: usize, unit: Unit, way: u32) -> Option<Lost> {
     let (program, at) = (examination.program(), &examination.points[point]);
-    let leaves = at.decided(&Choice(vec![(unit, way)]), true);
+    let leaves = at.decided(&Choice(vec![(unit, way)]));
     let bytes = at.leaves.bytes_of(unit);
     let steps = &program.steps[..at.steps];
     let instructions: Vec<(usize, Kind)> = steps

@@ -1,9 +1,9 @@
 //! The moments at which a crash makes a difference, and what each can leave.
 
-use ringfence_crashcheck::{Kind, Leaves, Recorded, Unit, WORD, WrittenBack};
+use ringfence_crashcheck::{Kind, Leaves, Recorded, Unit, WrittenBack};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::image::Image;
+use crate::image::{Image, overlaid};
 use crate::program::{Did, Program};
 
 /// A moment at which the program may crash.
@@ -20,7 +20,7 @@ pub struct Point {
     /// Places of words that are open.
     pub open: Vec<usize>,
     /// The sizes of the files.
-    pub sizes: Vec<Option<u64>>,
+    pub sizes: Vec<u64>,
 }
 
 /// Where the program crashed.
@@ -40,8 +40,8 @@ pub struct Choice(pub Vec<(Unit, u32)>);
 
 impl Point {
     /// What is there if all units are decided: those of the choice as it says, then all others as
-    /// old or as new as they can be.
-    pub fn decided(&self, choice: &Choice, others_new: bool) -> Leaves {
+    /// new as they can be.
+    pub fn decided(&self, choice: &Choice) -> Leaves {
         let mut leaves = self.leaves.clone();
         for (unit, way) in &choice.0 {
             // What was decided before may have left fewer ways.
@@ -50,7 +50,7 @@ impl Point {
         }
         for unit in leaves.units() {
             let ways = leaves.ways(unit);
-            leaves.decide(unit, if others_new { ways - 1 } else { 0 });
+            leaves.decide(unit, ways - 1);
         }
         leaves
     }
@@ -77,11 +77,7 @@ impl Point {
 /// What a word holds, if that is decided.
 fn content(leaves: &Leaves, word: usize, initial: u64) -> Option<u64> {
     let (stored, mask) = leaves.word(word)?;
-    let mut bytes = initial.to_le_bytes();
-    for byte in (0..WORD).filter(|byte| mask >> byte & 1 == 1) {
-        bytes[byte] = stored[byte];
-    }
-    Some(u64::from_le_bytes(bytes))
+    Some(overlaid(initial, stored, mask))
 }
 
 /// All moments at which a crash makes a difference: just before something becomes durable, behind
@@ -108,7 +104,7 @@ struct Walk<'p> {
     by_lines: bool,
     recorded: Recorded,
     points: Vec<Point>,
-    sizes: Vec<Option<u64>>,
+    sizes: Vec<u64>,
     acknowledged: usize,
     open: FxHashSet<usize>,
     // Whether anything happened since the last point.
@@ -124,7 +120,7 @@ impl<'p> Walk<'p> {
             by_lines: matches!(written_back, WrittenBack::ByLines(_)),
             recorded: Recorded::new(written_back),
             points: Vec::new(),
-            sizes: program.files.iter().map(|file| Some(file.size)).collect(),
+            sizes: program.files.iter().map(|file| file.size).collect(),
             acknowledged: 0,
             open: FxHashSet::default(),
             fresh: true,
@@ -160,7 +156,7 @@ impl<'p> Walk<'p> {
             Did::SyncBegins(call, from, end) => self.recorded.sync_begins(call, from..end),
             Did::SyncEnds(call) => self.recorded.sync_ends(call),
             Did::Size(file, size) => {
-                self.sizes[file] = Some(size);
+                self.sizes[file] = size;
                 self.fresh = true;
             }
             Did::Acknowledged(number) => self.acknowledged = number + 1,

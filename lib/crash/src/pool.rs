@@ -14,10 +14,6 @@ use crate::worker::{Order, Ran, Setup, Worker};
 pub struct Command {
     /// The command, for the shell.
     pub text: String,
-    /// What it reads.
-    pub input: Vec<u8>,
-    /// A file that it is given.
-    pub output: Option<Vec<u8>>,
     /// How long it may take.
     pub time: Duration,
 }
@@ -97,8 +93,6 @@ fn one(
         changed: changed.len(),
         sizes: image.sizes.clone(),
         command: command.text.clone(),
-        input: command.input.clone(),
-        output: command.output.clone(),
         time: command.time,
     };
     worker.run(&changed, &order)

@@ -1,13 +1,19 @@
 //! A recorded program, as the crash model takes it: instructions on words, in one memory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use regex_lite::Regex;
 use ringfence_crashcheck::{Kind, WORD, Write};
 use ringfence_persist::Flush;
 use ringfence_trace::events::{Action, Event, Medium, Place};
 use ringfence_trace::recording::{Reader, RecordingError};
+
+use crate::worker::ImageFile;
 
 /// From one file to the next in memory: no file is longer.
 const FILE: usize = 1 << 40;
@@ -123,6 +129,25 @@ impl Program {
         }
         building.end();
         Ok(program)
+    }
+
+    /// Writes what each file held before the program stored to it, into files of a folder with the
+    /// files' numbers as names.
+    ///
+    /// # Errors
+    /// What the kernel reports.
+    pub fn write_before(&self, folder: &Path) -> io::Result<Vec<ImageFile>> {
+        let one = |(number, file): (usize, &ProgramFile)| {
+            let initial = folder.join(number.to_string());
+            let image = File::create(&initial)?;
+            image.set_len(file.size)?;
+            for (at, page) in &file.pages {
+                let room = file.size.saturating_sub(*at).min(page.len() as u64) as usize;
+                image.write_all_at(&page[..room], *at)?;
+            }
+            Ok(ImageFile { path: file.path.clone().into(), initial })
+        };
+        self.files.iter().enumerate().map(one).collect()
     }
 
     /// The place of a word among [`words`](Self::words), if it was stored to.
@@ -340,5 +365,86 @@ impl<'p> Building<'p> {
         program.words = words.into_iter().collect();
         program.initial = program.words.iter().map(|word| program.initial_of(*word)).collect();
         program.threads = threads.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_trace::events::{Ended, TracedFile};
+    use ringfence_trace::recording::{About, Writer};
+
+    use super::*;
+
+    fn read(actions: Vec<Action>) -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("trace");
+        let mut writer = Writer::create(&trace, About::default()).unwrap();
+        let (path, medium) = ("/f".to_owned(), None);
+        writer.file(TracedFile { id: 0, path, size: 8192, medium }).unwrap();
+        writer.image(0, 4096, &[7; 4096]).unwrap();
+        for (number, action) in actions.into_iter().enumerate() {
+            let sequence = number as u64 + 1;
+            writer.push(&Event { sequence, thread: 0, site: 0, callers: 0, action }).unwrap();
+        }
+        writer.finish(Ended::Exited(0)).unwrap();
+        Program::of(&Reader::open(&trace).unwrap(), None).unwrap()
+    }
+
+    fn at(offset: u64) -> Place {
+        Place { file: 0, offset }
+    }
+
+    #[test]
+    fn stores_are_parts_of_words_up_to_the_end_of_the_file() {
+        let program = read(vec![
+            Action::Store { at: at(6), bytes: vec![1, 2, 3, 4] },
+            Action::Store { at: at(8190), bytes: vec![5; 4] },
+        ]);
+        assert_eq!(program.words, [0, 1, 1023]);
+        assert_eq!(program.initial, [0, 0, 0x0707_0707_0707_0707]);
+        let masks: Vec<u8> =
+            program.instructions().filter_map(Kind::write).map(|write| write.mask).collect();
+        assert_eq!(masks, [0b1100_0000, 0b0000_0011, 0b1100_0000]);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_zero_if_the_file_grows_again() {
+        let program = read(vec![
+            Action::Truncate { file: 0, size: 4096 },
+            Action::Write { at: at(4096), bytes: vec![9] },
+        ]);
+        let mut image = crate::Image::initial(&program);
+        program.steps.iter().for_each(|step| image.step(&program, step.did));
+        assert_eq!(image.sizes, [4097]);
+        assert_eq!(image.words[0], 9);
+        assert!(image.words[1..].iter().all(|word| *word == 0));
+    }
+
+    #[test]
+    fn a_call_that_prints_several_lines_acknowledges_once() {
+        let bytes = |text: &str| Action::Output { bytes: text.as_bytes().to_vec() };
+        let program = read(vec![bytes("one"), bytes(" and\ntwo\nthr"), bytes("ee\n")]);
+        let lines: Vec<Vec<String>> =
+            program.acknowledged.iter().map(|one| one.lines.clone()).collect();
+        assert_eq!(lines, [vec!["one and".to_owned(), "two".into()], vec!["three".into()]]);
+        assert_eq!(program.batches, 1);
+    }
+
+    #[test]
+    fn a_sync_begins_before_what_is_stored_while_it_runs() {
+        let store = |offset| Action::Store { at: at(offset), bytes: vec![1; 8] };
+        let sync = Action::Msync { at: at(0), size: 10, began: Some(1) };
+        let program = read(vec![store(0), store(8), sync]);
+        let order: Vec<&str> = program
+            .steps
+            .iter()
+            .map(|step| match step.did {
+                Did::Instruction(_) => "store",
+                Did::SyncBegins(0, 0, 4096) => "begins",
+                Did::SyncEnds(0) => "ends",
+                _ => "other",
+            })
+            .collect();
+        assert_eq!(order, ["store", "begins", "store", "ends"]);
     }
 }

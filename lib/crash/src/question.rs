@@ -24,8 +24,6 @@ pub struct Question {
     pub states: u64,
     /// How long that may take.
     pub time: Duration,
-    /// Bytes of address space of a recovery process, at most.
-    pub memory: Option<u64>,
     /// The folder in which recovery runs.
     pub directory: PathBuf,
     /// Workers.

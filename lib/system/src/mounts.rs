@@ -92,8 +92,7 @@ pub fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
         .max_by_key(|mount| mount.point.as_os_str().len())
 }
 
-/// The mounts of a `mountinfo` that paths lead to, sorted by their points: those that no other mount
-/// covers.
+/// The mounts of a `mountinfo` that no other mount covers, sorted by their points.
 pub fn visible(mounts: &[Mount]) -> Vec<&Mount> {
     let covers = |over: &Mount, one: &Mount| {
         let on_it = over.parent == one.id && over.point == one.point;

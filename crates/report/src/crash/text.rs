@@ -180,6 +180,12 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
             count(answer.acknowledged)
         ));
     }
+    if answer.other_crashes > 0 {
+        notes.push(format!(
+            "{} more crashes fail for other causes, which were too many to work out.",
+            count(answer.other_crashes)
+        ));
+    }
     if answer.undecided > 0 {
         notes.push(format!(
             "The output of {} states cannot be judged, because several operations may have been in \

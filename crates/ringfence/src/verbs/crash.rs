@@ -1,15 +1,13 @@
 //! `crash`: which states that a crash can leave a program's recovery fails on.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use regex_lite::Regex;
 use ringfence_crash::worker::ImageFile;
 use ringfence_crash::{
-    Answer, Cut, Examination, Finding, Found, Image, Medium, Program, Question, SCHEMA, findings,
-    found,
+    Answer, Cut, Examination, Finding, Found, Medium, Program, Question, SCHEMA, findings, found,
 };
 use ringfence_experiment::units::Span;
 use ringfence_machine::features::Features;
@@ -29,6 +27,8 @@ use crate::shared::{host, results};
 
 const TIME: Duration = Duration::from_secs(60);
 const SECTOR: usize = 512;
+// The recording, in the folder of the result.
+const TRACE: &str = "trace";
 
 pub fn run(asked: &Crash) -> Result<(), Failure> {
     let patterns = Patterns::of(asked)?;
@@ -45,10 +45,10 @@ pub fn run(asked: &Crash) -> Result<(), Failure> {
         )));
     }
     let dir = results::new_dir(asked.out.as_deref(), "crash")?;
-    let recording = dir.join("trace");
+    let recording = dir.join(TRACE);
     fs::create_dir_all(&dir)
         .map_err(|error| Failure::usage(format!("cannot create {}: {error}", dir.display())))?;
-    recorded(asked, &files, &recording)?;
+    recorded(asked, &files, &dir)?;
     let reader = Reader::open(&recording).map_err(Failure::failed_by)?;
     let program = Program::of(&reader, patterns.acknowledge.as_ref()).map_err(Failure::usage_by)?;
     if program.instructions().next().is_none() {
@@ -58,19 +58,18 @@ pub fn run(asked: &Crash) -> Result<(), Failure> {
         ));
     }
     let medium = medium(asked, &program)?;
-    let images = initial(&dir, &program)?;
+    let before = dir.join("before");
+    fs::create_dir_all(&before).map_err(Failure::failed_by)?;
+    let images = program.write_before(&before).map_err(Failure::failed_by)?;
     let question = question(asked, patterns, medium, time, &dir)?;
-    let (answer, text) = {
-        let examined = Examining { asked, program: &program, reader: &reader, dir: &dir };
-        let answer = examined.answer(&question, images, medium, began)?;
-        let text = ringfence_report::crash(&answer, &output::style());
-        (answer, text)
-    };
+    let examining = Examining { asked, program: &program, reader: &reader, dir: &dir };
+    let answer = examining.answer(&question, images, medium, began)?;
     let _ = fs::remove_dir_all(&question.folder);
     answer.write(&dir).map_err(Failure::failed_by)?;
     if asked.json {
         output::print_json(&json::crash(&answer, &dir))?;
     } else {
+        let text = ringfence_report::crash(&answer, &output::style());
         output::print(&format!("{text}\nresult: {}\n", pasteable(&dir)))?;
     }
     code(&answer)
@@ -111,7 +110,8 @@ fn time(asked: &Crash) -> Result<Duration, Failure> {
 
 // Records the program on copies of the files. On a thread of its own, which gives up the rights to
 // mount: workers still need them.
-fn recorded(asked: &Crash, files: &[PathBuf], recording: &Path) -> Result<(), Failure> {
+fn recorded(asked: &Crash, files: &[PathBuf], dir: &Path) -> Result<(), Failure> {
+    let recording = &dir.join(TRACE);
     let about = About {
         recorder: format!("ringfence {}", env!("CARGO_PKG_VERSION")),
         command: asked.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -135,6 +135,7 @@ fn recorded(asked: &Crash, files: &[PathBuf], recording: &Path) -> Result<(), Fa
         Failure::failed_by(error)
     })?;
     writer.finish(outcome.ended.clone()).map_err(Failure::failed_by)?;
+    fs::write(dir.join("printed"), &outcome.printed).map_err(Failure::failed_by)?;
     let ended = match outcome.ended {
         Ended::Exited(0) => return Ok(()),
         Ended::Exited(code) => format!("the program ended with exit code {code}"),
@@ -188,24 +189,6 @@ fn rules_here() -> Profile {
     }
 }
 
-// What the files held before, beside the result.
-fn initial(dir: &Path, program: &Program) -> Result<Vec<ImageFile>, Failure> {
-    let folder = dir.join("before");
-    fs::create_dir_all(&folder).map_err(Failure::failed_by)?;
-    let mut all = Vec::new();
-    for (number, file) in program.files.iter().enumerate() {
-        let initial = folder.join(number.to_string());
-        let image = fs::File::create(&initial).map_err(Failure::failed_by)?;
-        image.set_len(file.size).map_err(Failure::failed_by)?;
-        for (at, page) in &file.pages {
-            let room = file.size.saturating_sub(*at).min(page.len() as u64) as usize;
-            image.write_all_at(&page[..room], *at).map_err(Failure::failed_by)?;
-        }
-        all.push(ImageFile { path: file.path.clone().into(), initial });
-    }
-    Ok(all)
-}
-
 fn question(
     asked: &Crash,
     patterns: Patterns,
@@ -221,7 +204,6 @@ fn question(
         ignore: patterns.ignore,
         states: asked.states,
         time,
-        memory: None,
         directory: std::env::current_dir().map_err(Failure::failed_by)?,
         workers: std::thread::available_parallelism().map_or(1, usize::from),
         program: std::env::current_exe().map_err(Failure::failed_by)?,
@@ -253,34 +235,34 @@ impl Examining<'_> {
         let examined = examination.run(|share| show.share(started, share));
         show.end();
         let examined = examined.map_err(Failure::failed_by)?;
-        let causes = findings(&mut examination, &examined.failures).map_err(Failure::failed_by)?;
+        let causes = findings(&mut examination, &examined.failures);
+        let (causes, other_crashes) = causes.map_err(Failure::failed_by)?;
         drop(examination);
         let kept = |(number, finding): (usize, &Finding)| {
             self.keep(number + 1, finding, &images, question)
         };
         let causes = causes.iter().enumerate().map(kept).collect::<Result<Vec<_>, _>>()?;
-        let mut answer = Answer {
+        Ok(Answer {
             schema: SCHEMA,
             kind: "crash".into(),
             command: self.reader.manifest().about.command.clone(),
             recover: self.asked.recover.clone(),
             files: self.program.files.iter().map(|file| file.path.clone()).collect(),
             medium,
-            points: 0,
-            complete: 0,
-            states: 0,
-            merged: 0,
-            undecided: 0,
-            acknowledged: 0,
-            checkable: 0,
-            batches: 0,
-            threads: 0,
-            cut: None,
+            points: examined.points,
+            complete: examined.complete,
+            states: examined.states,
+            merged: examined.merged,
+            undecided: examined.undecided,
+            acknowledged: self.program.acknowledged.len() as u64,
+            checkable: examined.checkable,
+            batches: self.program.batches as u64,
+            threads: self.program.threads as u64,
+            cut: examined.cut,
             findings: causes,
+            other_crashes,
             seconds: began.elapsed().as_secs_f64(),
-        };
-        answer.count(self.program, &examined);
-        Ok(answer)
+        })
     }
 
     // The files as they are in a state, and a script that runs recovery on them.
@@ -296,14 +278,13 @@ impl Examining<'_> {
         fs::create_dir_all(&folder).map_err(Failure::failed_by)?;
         let mut mounts = String::new();
         for (file, image) in before.iter().enumerate() {
-            let Some(size) = finding.image.sizes[file] else { continue };
             let name = image.path.file_name().unwrap_or_default();
             let mut kept = folder.join(name);
             if kept.exists() {
                 kept = folder.join(format!("{file}-{}", name.to_string_lossy()));
             }
-            write_image(self.program, &finding.image, file, &image.initial, size, &kept)
-                .map_err(Failure::failed_by)?;
+            let written = finding.image.write(self.program, file, &image.initial, &kept);
+            written.map_err(Failure::failed_by)?;
             mounts += &mount(&kept, &image.path);
         }
         let rerun = folder.join("rerun");
@@ -335,23 +316,4 @@ fn mount(image: &Path, path: &Path) -> String {
 // Within single quotes of a shell.
 fn escaped(text: &str) -> String {
     text.replace('\'', "'\\''")
-}
-
-fn write_image(
-    program: &Program,
-    image: &Image,
-    file: usize,
-    initial: &Path,
-    size: u64,
-    to: &Path,
-) -> std::io::Result<()> {
-    fs::copy(initial, to)?;
-    let kept = fs::File::options().write(true).open(to)?;
-    for (place, content) in image.words.iter().enumerate() {
-        let (of, offset) = Program::file_of(program.words[place]);
-        if of == file && *content != program.initial[place] {
-            kept.write_all_at(&content.to_le_bytes(), offset)?;
-        }
-    }
-    kept.set_len(size)
 }

@@ -109,9 +109,10 @@ fn the_failure_shows_without_ringfence_and_the_files_stay_as_they_were() {
     assert!(page.contains("never flushed"));
 }
 
-fn mounts() -> usize {
+fn mounts(folder: &Folder) -> usize {
     let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    all.lines().filter(|line| line.contains("ringfence-crash")).count()
+    let ours = folder.path().display().to_string();
+    all.lines().filter(|line| line.contains(&ours)).count()
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn a_recovery_out_of_control_ends_in_a_sentence_and_leaves_nothing() {
     let filled = crash(&folder, "fills", "good", &PMEM);
     assert_eq!(filled.code(), Some(4), "{}{}", filled.stdout, filled.stderr);
     assert!(!folder.path().join("filled").exists());
-    assert_eq!(mounts(), 0);
+    assert_eq!(mounts(&folder), 0);
     wait_for("no process is left", || {
         let ours = format!("{}", folder.path().display());
         let all = fs::read_dir("/proc").unwrap().flatten();
@@ -166,6 +167,23 @@ fn what_cannot_be_done_is_said_in_a_sentence() {
     let nothing = run(&[&start[..], &["--", "true"]].concat());
     assert_eq!(nothing.code(), Some(2), "{}", nothing.stderr);
     assert!(nothing.stderr.contains("nothing to examine"), "{}", nothing.stderr);
+}
+
+#[test]
+fn a_folder_stands_for_its_files() {
+    let Some(folder) = built() else { return };
+    fs::create_dir(folder.path().join("db")).unwrap();
+    for name in ["one", "two"] {
+        fs::rename(folder.path().join(name), folder.path().join("db").join(name)).unwrap();
+    }
+    for (twin, code) in [("good", 0), ("bad", 3)] {
+        let recover = format!("./stores two_files {twin} list db/one db/two");
+        let mut words = vec!["crash", "--file", "db", "--recover", &recover, "--quiet"];
+        words.extend(PAGES);
+        words.extend(["--", "./stores", "two_files", twin, "append", "3", "db/one", "db/two"]);
+        let said = ringfence_in(folder.path(), &words);
+        assert_eq!(said.code(), Some(code), "{twin}: {}{}", said.stdout, said.stderr);
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a worker is told, and what it answers.
+//! Messages between the examination and its workers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,8 +18,6 @@ pub struct Setup {
     pub directory: PathBuf,
     /// Bytes that a run may write to files, images included.
     pub disk: u64,
-    /// Bytes of address space that a process may have; none: as many as it wants.
-    pub memory: Option<u64>,
 }
 
 /// A file of the images.
@@ -36,14 +34,10 @@ pub struct ImageFile {
 pub struct Order {
     /// Words that follow, each as its number and its content, 8 bytes each.
     pub changed: usize,
-    /// The size of each file; none: it is not there.
-    pub sizes: Vec<Option<u64>>,
+    /// The size of each file.
+    pub sizes: Vec<u64>,
     /// The command, for the shell.
     pub command: String,
-    /// What it reads from its standard input.
-    pub input: Vec<u8>,
-    /// A file that it is given, with its content: the variable `RINGFENCE_OUTPUT` names it.
-    pub output: Option<Vec<u8>>,
     /// How long it may take.
     pub time: Duration,
 }

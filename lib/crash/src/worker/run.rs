@@ -5,7 +5,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -15,9 +15,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::orders::{Order, Ran, Setup, Status};
-
-/// Where a command finds the file that it is given, if it is given one.
-pub(super) const OUTPUT: &str = "/dev/ringfence-output";
 
 // What a run may print.
 const MOST_PRINTED: usize = 16 << 20;
@@ -34,7 +31,7 @@ const TOO_MANY: i32 = -1;
 pub(super) fn run(root: &Path, setup: &Setup, order: &Order) -> io::Result<Ran> {
     let pipe = || pipe_with(PipeFlags::CLOEXEC);
     let ((out, out_end), (errors, errors_end), (status, status_end)) = (pipe()?, pipe()?, pipe()?);
-    let input = input_of(&order.input)?;
+    let input = File::open("/dev/null")?;
     let start = Start {
         root: text(root)?,
         directory: text(&setup.directory)?,
@@ -43,7 +40,6 @@ pub(super) fn run(root: &Path, setup: &Setup, order: &Order) -> io::Result<Ran> 
         output: out_end.as_raw_fd(),
         errors: errors_end.as_raw_fd(),
         status: status_end.as_raw_fd(),
-        memory: setup.memory,
         disk: setup.disk,
     };
     let began = Instant::now();
@@ -74,23 +70,13 @@ fn text(path: &Path) -> io::Result<CString> {
     Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
-// What it reads, in memory.
-fn input_of(bytes: &[u8]) -> io::Result<File> {
-    use std::io::Seek;
-    let file = rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC)?;
-    let mut file = File::from(file);
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file)
-}
-
 fn status_of(raw: i32) -> Status {
     if raw == TOO_MANY {
         Status::TooMany
     } else if libc::WIFSIGNALED(raw) {
         Status::Signal(libc::WTERMSIG(raw))
     } else {
-        // A shell tells of a signal in this way.
+        // A shell reports a signal as 128 plus its number.
         match libc::WEXITSTATUS(raw) {
             code @ 129..=192 => Status::Signal(code - 128),
             code => Status::Exited(code),
@@ -211,7 +197,6 @@ struct Start {
     output: RawFd,
     errors: RawFd,
     status: RawFd,
-    memory: Option<u64>,
     disk: u64,
 }
 
@@ -297,9 +282,6 @@ impl Start {
             };
             limit(libc::RLIMIT_CORE, 0);
             limit(libc::RLIMIT_FSIZE, self.disk);
-            if let Some(memory) = self.memory {
-                limit(libc::RLIMIT_AS, memory);
-            }
             let words = [c"sh".as_ptr(), c"-c".as_ptr(), self.command.as_ptr(), std::ptr::null()];
             libc::execv(c"/bin/sh".as_ptr(), words.as_ptr());
             self.fail(b"there is no /bin/sh");

@@ -87,9 +87,8 @@ impl View {
                 .write(true)
                 .create_new(true)
                 .open(self.own("images").join(number.to_string()))?;
-            if let Ok(initial) = File::open(&file.initial) {
-                sparse::copy(&initial, &image, initial.metadata()?.len())?;
-            }
+            let initial = File::open(&file.initial)?;
+            sparse::copy(&initial, &image, initial.metadata()?.len())?;
             self.images.push(image);
         }
         Ok(())
@@ -173,14 +172,9 @@ impl View {
         self.forget()?;
         self.put_parts()?;
         for (number, size) in order.sizes.iter().enumerate() {
-            if let Some(size) = size {
-                self.put(number, *size)?;
-            }
+            self.put(number, *size)?;
         }
         self.mount_all()?;
-        if let Some(output) = &order.output {
-            fs::write(self.inside(Path::new(run::OUTPUT)), output)?;
-        }
         let root = self.own("root");
         run::run(&root, &self.setup, order)
     }
