@@ -1,5 +1,5 @@
-//! Recovery run on what crashes leave: on all of it where that is little, else on a part of it that
-//! is stated.
+//! Runs recovery on the states that crashes can leave: on all states of a crash point if there are
+//! few, else on a sample.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,7 +18,7 @@ use crate::program::{Did, Program};
 use crate::question::Question;
 use crate::worker::{ImageFile, Ran, Setup, Status};
 
-/// Contents of one point that are examined all, if there are no more.
+/// All states of a point are examined if there are at most this many.
 const MOST_OF_A_POINT: usize = 4096;
 /// A recovery that takes so many times as long as the slowest without a crash has no end.
 const TIMES_AS_LONG: u32 = 10;
@@ -27,7 +27,7 @@ const LEAST_TIME: Duration = Duration::from_secs(5);
 const DISK: u64 = 1 << 28;
 /// Images that are run at once.
 const BATCH: usize = 64;
-/// Kills between two points that are looked at, where none at a point is as the output.
+/// Kills between two points that recovery runs after, if its output matches that of no point.
 const MOST_KILLS: usize = 64;
 
 /// A state in which recovery is wrong.
@@ -223,10 +223,10 @@ impl<'a> Examination<'a> {
         Command { text, time }
     }
 
-    /// Examines all of it, or as much as there is room for. `tell` hears which share is done.
+    /// Examines all states, or as many as the limits allow. Calls `tell` with the share done.
     ///
     /// # Errors
-    /// Where recovery can be run no more.
+    /// Where recovery cannot be run any more.
     pub fn run(&mut self, mut tell: impl FnMut(f64)) -> Result<Examined, ExamineError> {
         self.found.points = self.points.len() as u64;
         self.after_kills()?;
@@ -272,14 +272,14 @@ impl<'a> Examination<'a> {
         cut.is_some()
     }
 
-    // What recovery prints where all is there, at each point.
+    // Runs recovery after a kill at each point, when no store is lost.
     fn after_kills(&mut self) -> Result<(), ExamineError> {
         let mut image = Image::initial(self.program);
         let mut done = 0;
         let mut images = Vec::new();
         for number in 0..self.points.len() {
             if images.is_empty() && self.is_over() {
-                // What comes later cannot be judged.
+                // Later points cannot be judged without this.
                 self.points.truncate(number);
                 break;
             }
@@ -345,7 +345,7 @@ impl<'a> Examination<'a> {
         for ((key, image), ran) in new_keys.into_iter().zip(images).zip(ran) {
             let mut outcome = Outcome::of(&ran, &self.question.ignore);
             if outcome.status == Status::TooLong {
-                // Alone, since others may have taken the processor.
+                // Once more alone: other runs may have delayed it.
                 let alone = self.run_on(&command, std::slice::from_ref(&image))?;
                 outcome = Outcome::of(&alone[0], &self.question.ignore);
             }
@@ -411,8 +411,8 @@ impl<'a> Examination<'a> {
         Ok(self.right(number, &between).judge(outcome))
     }
 
-    // The first point behind the last acknowledgement before one. Where several threads print, what
-    // one has printed says nothing of what another has in progress: it is the oldest of their last.
+    // The first point after the last acknowledgement. If several threads print, it is the oldest of
+    // their last ones: a line of one thread says nothing about what another has in progress.
     fn begins(&self, number: usize) -> usize {
         let acknowledged = self.acknowledged_by_all(self.points[number].acknowledged);
         self.points.partition_point(|point| point.acknowledged < acknowledged)
@@ -464,7 +464,7 @@ impl<'a> Examination<'a> {
     /// The smallest part of what is lost that still fails in the same way.
     ///
     /// # Errors
-    /// Where recovery can be run no more.
+    /// Where recovery cannot be run any more.
     pub fn shrink(&mut self, failure: &Failure) -> Result<Failure, ExamineError> {
         let mut smallest = failure.clone();
         let mut at = 0;

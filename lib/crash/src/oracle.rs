@@ -1,4 +1,4 @@
-//! What recovery may do: end as it does without a crash, and print what it prints after a kill.
+//! Judges a recovery: it has to end as without a crash, and to print what it prints after a kill.
 
 use std::collections::BTreeSet;
 
@@ -41,11 +41,11 @@ impl Outcome {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashFault"))]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// It ends in a way in which it ends without no crash.
+    /// It ends in a way in which it never ends without a crash.
     Ends(Status),
-    /// It prints what was right before the last acknowledgement.
+    /// Its output was right only before the last acknowledgement.
     Lost,
-    /// It prints what it prints after no kill.
+    /// Its output matches that after no kill.
     Differs,
 }
 
@@ -67,7 +67,7 @@ pub enum Verdict {
     Right,
     /// This is.
     Wrong(Fault),
-    /// It cannot be told: several things may have been under way at once.
+    /// Undecided: several operations may have been in progress.
     Unknown,
 }
 

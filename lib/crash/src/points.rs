@@ -34,7 +34,7 @@ pub struct Crash {
     pub is_behind_acknowledgement: bool,
 }
 
-/// What some units of a point came out as.
+/// The way in which some units of a point came out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Choice(pub Vec<(Unit, u32)>);
 

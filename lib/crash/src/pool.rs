@@ -1,4 +1,4 @@
-//! Several workers, so that images are examined on all processors.
+//! A pool of workers, one per CPU.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub struct Command {
     pub time: Duration,
 }
 
-/// Workers, each with what it was given last.
+/// Workers, each with the words of its last image.
 #[derive(Debug)]
 pub struct Pool {
     workers: Vec<Mutex<(Worker, Vec<u64>)>>,

@@ -1,4 +1,4 @@
-//! What is asked.
+//! The settings of an examination.
 
 use std::path::PathBuf;
 use std::sync::Arc;

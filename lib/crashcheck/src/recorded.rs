@@ -1,4 +1,4 @@
-//! What a recorded program's stores can leave behind, one event after the other.
+//! What a crash can leave of a recorded program's stores, event by event.
 
 use std::ops::Range;
 
@@ -13,17 +13,17 @@ use crate::profile::Profile;
 pub enum WrittenBack {
     /// By lines of 64 bytes, under the rules of a processor: memory is the medium.
     ByLines(Profile),
-    /// By sectors of so many bytes, a multiple of 8: the kernel may write a page back at any
-    /// moment, and the device each sector of it or not. Flushes and fences of the processor do
-    /// nothing; [`Recorded::sync_ends`] does.
+    /// By sectors of this many bytes, a multiple of 8: the kernel may write a page back at any
+    /// moment, and a crash may leave each of its sectors old or new. The processor's flushes and
+    /// fences have no effect; only [`Recorded::sync_ends`] makes stores durable.
     BySectors(usize),
 }
 
-/// A recorded program on its way: what a crash would leave now.
+/// The state of a recorded program after the events so far, and what a crash would leave.
 ///
-/// Stores count in the order in which they are given, which is the one execution that was recorded.
-/// A fence waits for its own thread's flushes and non-temporal stores alone. Offsets are those of
-/// one memory: several files lie in it one behind the other.
+/// The order of the stores is that of the one execution that was recorded. A fence waits for its
+/// own thread's flushes and non-temporal stores only. Offsets are in one address space, in which
+/// the files are placed one after the other.
 ///
 /// ```
 /// use ringfence_crashcheck::{Kind, Profile, Recorded, Write, WrittenBack};
@@ -55,8 +55,8 @@ pub struct Leaves {
     by_sectors: bool,
 }
 
-/// Something that a crash leaves in one of several ways, whatever else it leaves, except where
-/// Intel's `clflush` orders both.
+/// A unit that a crash leaves in one of several ways, independently of other units, except where
+/// Intel's `clflush` orders two of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
     /// A line or a sector, by its number: some first part of its stores is there. Under eADR it is
@@ -183,8 +183,7 @@ impl Leaves {
     }
 }
 
-// The page cache has every store in the order of the program; what else there is means nothing to
-// it.
+// The page cache holds every store in program order; flushes and fences do not affect it.
 fn in_page_cache(kind: Kind) -> Option<Kind> {
     kind.write().map(Kind::Store)
 }

@@ -174,7 +174,7 @@ fn groups_are_frozen_with_all_groups_below_them() {
         }
         // Frozen by another process.
         let theirs = if thawed == "0" { "1" } else { "FROZEN" };
-        // Version 1 may stop short of it until it is told again.
+        // A version 1 group can stay at FREEZING until FROZEN is written again.
         eventually("it is frozen", || {
             std::fs::write(group.0.join(file), theirs).unwrap();
             group.read(file) == theirs

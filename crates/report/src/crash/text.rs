@@ -80,7 +80,7 @@ pub(crate) fn rerun(found: &Found) -> String {
 fn title(found: &Found) -> String {
     match found.fault {
         Fault::Lost => "printed, then lost".into(),
-        Fault::Differs => "recovery prints what it prints after no kill".into(),
+        Fault::Differs => "recovery prints a state that never existed".into(),
         Fault::Ends(Status::TooLong) => "recovery does not end".into(),
         Fault::Ends(Status::TooMany) => "recovery starts processes without end".into(),
         Fault::Ends(Status::TooMuch) => "recovery prints without end".into(),
@@ -138,7 +138,8 @@ fn recovery(found: &Found) -> String {
 
 fn remedy(found: &Found, answer: &Answer) -> String {
     let Some(first) = found.lost.first() else {
-        return "nothing was lost: the program's own kill handling is wrong".into();
+        return "no store was lost: recovery also fails if the program is merely killed there"
+            .into();
     };
     let before = if found.right_after {
         "before that line is printed"

@@ -1,9 +1,9 @@
-//! Runs commands on images of files, each in a view of the system of its own.
+//! Runs commands on images of files, each in an isolated view of the system.
 //!
-//! A worker is a process of its own: it mounts, and forks often, which a large process does slowly.
-//! It sees the whole system through a layer in memory: what a command writes stays in there and is
-//! forgotten behind it. A command has no network but a loopback, and ends with all that it has
-//! started.
+//! A worker is a separate process, because it mounts file systems and forks often, which is slow in
+//! a large process. Its commands see the system through overlays in memory, which are discarded after
+//! each run. They have a network with only a loopback, and all processes that they start end with
+//! them.
 
 mod orders;
 mod run;
@@ -22,7 +22,7 @@ use view::View;
 /// The hidden first argument by which a program runs as a worker.
 pub const WORKER: &str = "__crash-worker";
 
-/// The user's side of a worker.
+/// A handle to a worker process.
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
@@ -72,7 +72,7 @@ impl Drop for Worker {
     }
 }
 
-/// Works until the other side is gone, and never returns, if this process is a worker.
+/// Serves runs until the parent closes the pipe, and never returns, if this process is a worker.
 pub fn enter_hidden_role() {
     if std::env::args_os().nth(1).is_some_and(|word| word == WORKER) {
         main();
@@ -116,11 +116,11 @@ fn work() -> io::Result<()> {
     }
 }
 
-// The pipes to the other side, which no command gets: its standard input and output are others.
+// Moves the pipes to the parent out of the way, so that no command inherits them.
 fn ours() -> io::Result<(OwnedFd, OwnedFd)> {
-    // It ends with the other side, whatever becomes of that.
+    // The kernel ends the worker if its parent dies.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // An interruption is the other side's: it still wants the results.
+    // Ctrl-C must not reach workers: their parent still needs the results.
     let _ = rustix::process::setsid();
     let input = rustix::io::fcntl_dupfd_cloexec(io::stdin().as_fd(), 10)?;
     let output = rustix::io::fcntl_dupfd_cloexec(io::stdout().as_fd(), 10)?;

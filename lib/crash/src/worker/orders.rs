@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What is the same for all runs.
+/// Settings of a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
     /// A folder of its own, on which it mounts what is private to it.
@@ -29,10 +29,10 @@ pub struct ImageFile {
     pub initial: PathBuf,
 }
 
-/// One run, which words with new contents come before.
+/// A run to do. The changed words precede it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
-    /// Words that follow, each as its number and its content, 8 bytes each.
+    /// The number of changed words that follow, each as its number and its content, 8 bytes each.
     pub changed: usize,
     /// The size of each file.
     pub sizes: Vec<u64>,
@@ -42,7 +42,7 @@ pub struct Order {
     pub time: Duration,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
     /// How it ended.

@@ -20,11 +20,11 @@ use super::orders::{Order, Ran, Setup, Status};
 const MOST_PRINTED: usize = 16 << 20;
 // Of standard error.
 const KEPT: usize = 8 << 10;
-// Processes of a run at once, as they are counted at this interval. Limits of the kernel's are per
-// user, and not for root.
+// The most processes of a run, and the interval at which they are counted: RLIMIT_NPROC is per
+// user, and does not apply to root.
 const MOST_PROCESSES: usize = 256;
 static LOOK: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-// What is reported in place of a status.
+// Reported instead of a status.
 const TOO_MANY: i32 = -1;
 
 /// Runs it below a root.
@@ -97,8 +97,7 @@ struct Seen {
 }
 
 impl Seen {
-    // Until the status is there, and no longer: what the command has left behind may keep its
-    // output open.
+    // Waits for the status only: processes that the command left running may keep its output open.
     fn wait(&mut self, pipes: [OwnedFd; 3], until: Instant) -> Ended {
         let mut open = pipes.map(|pipe| Some(File::from(pipe)));
         loop {
@@ -188,7 +187,7 @@ fn processes() -> usize {
     count
 }
 
-// What the processes between need, made before: they allocate nothing.
+// Everything that the processes between the worker and the command need. They allocate nothing.
 struct Start {
     root: CString,
     directory: CString,

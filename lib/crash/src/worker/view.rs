@@ -1,4 +1,5 @@
-//! The system as a command sees it: all of it below layers in memory, with the image's files.
+//! The file systems as a command sees them: overlays in memory over those of the system, with the
+//! files of an image in place.
 
 // Namespaces are entered without a table of descriptors of their own, for which there is no safe
 // call.
@@ -25,7 +26,7 @@ use super::run;
 pub(super) struct View {
     setup: Setup,
     layers: Vec<Layer>,
-    // For a user who is not root: what lies beside layers, where one cannot be over all of it.
+    // Without root: folders that cannot have an overlay, and their contents.
     parts: Option<Parts>,
     // What the files hold before a run, one after the other.
     images: Vec<File>,
@@ -94,7 +95,7 @@ impl View {
         Ok(())
     }
 
-    // Layers over whatever commands may write to; what no layer can be over can only be read.
+    // Chooses what gets an overlay. What cannot have one is read-only.
     fn lay(&mut self, mounted: &[&Path]) -> io::Result<()> {
         if rustix::process::geteuid().is_root() {
             let own = self.setup.folder.clone();
@@ -102,7 +103,7 @@ impl View {
             seen.for_each(|at| self.layer(at));
             return Ok(());
         }
-        // In a user namespace, no layer can be over a folder with mounts below it.
+        // In a user namespace, a folder with mounts below it cannot have an overlay.
         let mut parts = Parts::default();
         self.divide(Path::new("/"), mounted, &mut parts)?;
         self.parts = Some(parts);
@@ -260,8 +261,7 @@ impl View {
         Ok(())
     }
 
-    // Whatever the last run has left. The kernel may take its time to free that: the next run has
-    // other memory.
+    // Discards what the last run wrote. The kernel frees that later, so each run gets a new tmpfs.
     fn forget(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.is_mounted) {
             // A layer that was not mounted yet has nothing there.
@@ -278,7 +278,7 @@ fn special<'p>() -> impl Iterator<Item = &'p Path> {
     ["/proc", "/sys", "/dev"].into_iter().map(Path::new)
 }
 
-// What commands see in another way.
+// Folders that commands get a version of their own of.
 fn is_special(at: &Path) -> bool {
     special().any(|special| at.starts_with(special))
 }

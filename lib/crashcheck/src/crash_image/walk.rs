@@ -17,16 +17,16 @@ use crate::event::{Event, Kind, Write};
 use crate::list::List;
 use crate::profile::Profile;
 
-/// What waits for flushes to complete.
+/// A thread or a system call that waits for flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// A thread, for its own.
+    /// A thread waits for its own flushes.
     Thread(u32),
-    /// A system call, for what it found when it began.
+    /// A system call waits for what was stored when it began.
     Call(u32),
 }
 
-// Flushes under way, and non-temporal stores on their way.
+// Flushes in progress and non-temporal stores that are not durable yet.
 #[derive(Debug, Clone)]
 struct Pending {
     of: Waits,
@@ -35,7 +35,7 @@ struct Pending {
     streams: List<u32>,
 }
 
-// What a flush takes along: so many of a group's stores, as of a time.
+// A flush in progress: it covers the first `count` stores of a group, as of a time.
 #[derive(Debug, Clone, Copy)]
 struct Flushed {
     line: usize,
@@ -49,12 +49,12 @@ pub(crate) struct Walk {
     profile: Profile,
     // Where nothing is decided.
     image: CrashImage,
-    // By what waits for them: one thread, as a rule.
+    // Usually of one thread.
     pending: SmallVec<[Pending; 1]>,
-    // Non-temporal stores that nothing has waited for yet.
+    // Non-temporal stores that no fence or call has covered yet.
     on_their_way: u32,
-    // Whether there is one that is durable over an ordinary store that is not: then their numbers
-    // still mean something.
+    // Whether a durable non-temporal store lies over an ordinary store that is not durable: their
+    // numbers must not be reused then.
     keeps_streams: bool,
     fences: u32,
     // Since the last fence, and ordinary stores behind the first of them: line, number and time.
@@ -194,7 +194,7 @@ impl Walk {
         streamed.into_iter().for_each(|number| pending.streams.push(number));
     }
 
-    /// It ends, and has made them so.
+    /// The call ends: they are durable.
     pub(crate) fn call_ends(&mut self, call: u32) {
         let Some(at) = self.pending.iter().position(|one| one.of == Waits::Call(call)) else {
             return;
@@ -269,7 +269,7 @@ impl Walk {
         self.visible();
     }
 
-    // A thread's own ties hold no longer. Those of others still do, with all stores behind them.
+    // Removes a thread's ties. Those of other threads stay, with all stores after them.
     fn untie(&mut self, thread: u32) {
         if self.ties.iter().all(|(of, _)| *of == thread) {
             (self.ties, self.tied) = (List::default(), List::default());
@@ -283,12 +283,12 @@ impl Walk {
         }
     }
 
-    // These groups, and these non-temporal stores, are durable as far as they were waited for.
+    // Settles the words of these groups and of these non-temporal stores.
     fn settle_all(&mut self, lines: &[usize], streams: &List<u32>) {
         let mut streamed: SmallVec<[usize; 8]> = SmallVec::new();
         for number in streams.iter() {
             let stream = self.image.streams.get_mut(*number as usize);
-            // A call may have waited for it before its thread did.
+            // A call may have covered it before its thread's fence did.
             self.on_their_way -= u32::from(stream.there.replace(true).is_none());
             streamed.push(stream.place - 1);
         }
@@ -299,7 +299,7 @@ impl Walk {
         streamed.into_iter().for_each(|word| self.settle(word));
         if self.on_their_way == 0 && !self.keeps_streams {
             (self.image.streams, self.image.streamed) = Default::default();
-            // What a call waited for in place of its thread.
+            // Numbers that a call covered before their thread's fence.
             self.pending.iter_mut().for_each(|one| one.streams = List::default());
         }
         for line in lines {
@@ -309,8 +309,7 @@ impl Walk {
         }
     }
 
-    // Whether nothing counts from where a group began any more: no tie, and no store over one that
-    // is open.
+    // Whether a group can be reset: no tie counts from its beginning, and no word of it is open.
     fn is_over(&self, line: usize) -> bool {
         let words = self.image.group_words;
         self.ties.is_empty()
@@ -319,8 +318,8 @@ impl Walk {
                 .all(|word| self.image.words.get(word).is_none_or(Word::is_settled))
     }
 
-    // The stores that a flush took along are durable, unless the group has begun anew since, or
-    // other flushes have taken along more.
+    // Marks the stores that a flush covered as durable. Does nothing if the group was reset since,
+    // or if another flush already covered more.
     fn complete(&mut self, flushed: Flushed, lines: &mut SmallVec<[usize; 8]>) {
         let Flushed { line, count, time } = flushed;
         let Some(mut group) = self.image.groups.get(line).copied() else { return };
