@@ -1,9 +1,9 @@
 //! Runs commands on images of files, each in an isolated view of the system.
 //!
 //! A worker is a separate process, because it mounts file systems and forks often, which is slow in
-//! a large process. Its commands see the system through overlays in memory, which are discarded after
-//! each run. They have a network with only a loopback, and all processes that they start end with
-//! them.
+//! a large process. Its commands see the system through overlays in memory, which are discarded
+//! after each run. They have a network with only a loopback, and all processes that they start end
+//! with them.
 
 mod orders;
 mod run;
