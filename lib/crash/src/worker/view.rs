@@ -121,9 +121,12 @@ impl View {
             return Ok(());
         }
         parts.folders.push(folder.to_owned());
-        for entry in fs::read_dir(folder)? {
+        // What this user may not list is empty.
+        let Some(entries) = there(fs::read_dir(folder))? else { return Ok(()) };
+        for entry in entries {
             let entry = entry?;
-            let (path, kind) = (entry.path(), entry.file_type()?);
+            let Some(kind) = there(entry.file_type())? else { continue };
+            let path = entry.path();
             match () {
                 () if is_special(&path) => {}
                 () if kind.is_symlink() => parts.links.push(path),
@@ -141,10 +144,14 @@ impl View {
         for folder in &parts.folders {
             let to = self.inside(folder);
             fs::create_dir_all(&to)?;
-            fs::set_permissions(&to, fs::metadata(folder)?.permissions())?;
+            if let Some(about) = there(fs::metadata(folder))? {
+                fs::set_permissions(&to, about.permissions())?;
+            }
         }
         for link in &parts.links {
-            symlink(fs::read_link(link)?, self.inside(link))?;
+            if let Some(target) = there(fs::read_link(link))? {
+                symlink(target, self.inside(link))?;
+            }
         }
         for file in &parts.files {
             File::create(self.inside(file))?;
@@ -217,14 +224,14 @@ impl View {
             let (upper, work) =
                 (self.upper(layer), self.own("layers").join("work").join(&layer.name));
             let to = self.inside(&layer.at);
-            // A folder that is covered by another mount, or not there any more.
+            // A folder that is covered by another mount.
             if !to.is_dir() && layer.at != Path::new("/") {
                 continue;
             }
+            let Some(about) = there(fs::metadata(&layer.at))? else { continue };
             for folder in [&upper, &work] {
                 fs::create_dir_all(folder)?;
             }
-            let about = fs::metadata(&layer.at)?;
             fs::set_permissions(&upper, about.permissions())?;
             let (user, group) = (Some(about.uid()), Some(about.gid()));
             let _ = std::os::unix::fs::chown(&upper, user, group);
@@ -271,6 +278,17 @@ impl View {
         in_memory(&self.own("layers"), self.setup.disk)?;
         self.is_mounted = true;
         Ok(())
+    }
+}
+
+// Others remove files and folders while commands run, and have some that this user may not see.
+fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Ok(None),
+            _ => Err(error),
+        },
     }
 }
 
