@@ -3,17 +3,19 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ringfence_crashcheck::{Leaves, Unit};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::image::Image;
+use crate::known::{Known, Recovery};
 use crate::oracle::{Fault, Outcome, Right, Verdict};
-use crate::points::{Choice, Crash, Point, points};
-use crate::pool::{Command, Pool};
+use crate::points::{Choice, Crash, Point, newest, points};
+use crate::pool::{Command, Pool, State};
 use crate::program::{Did, Program};
 use crate::question::Question;
 use crate::worker::{ImageFile, Ran, Setup, Status};
@@ -118,9 +120,9 @@ pub struct Examination<'a> {
     pub points: Vec<Point>,
     // What is certain at each point, kept for the one that is looked at.
     certain: (usize, Image),
-    known: FxHashMap<u64, Outcome>,
+    known: Known,
     // At each point, what a kill leaves.
-    kills: Vec<Outcome>,
+    kills: Vec<Arc<Outcome>>,
     clean: Outcome,
     first: Outcome,
     slowest: Duration,
@@ -144,6 +146,7 @@ impl<'a> Examination<'a> {
             words: program.words.iter().map(|word| Program::file_of(*word)).collect(),
             directory: question.directory.clone(),
             disk: DISK + program.files.iter().map(|file| file.size).sum::<u64>(),
+            cpu: 0,
         };
         let initial = Image::initial(program);
         let pool = Pool::start(&question.program, &setup, question.workers, &initial.words)
@@ -156,7 +159,7 @@ impl<'a> Examination<'a> {
             pool,
             points: points(program, question.written_back),
             certain: (0, initial.clone()),
-            known: FxHashMap::default(),
+            known: Known::default(),
             kills: Vec::new(),
             clean: nothing.clone(),
             first: nothing,
@@ -174,18 +177,19 @@ impl<'a> Examination<'a> {
         self.program.steps.iter().for_each(|step| last.step(self.program, step.did));
         let command = self.command(self.question.time);
         for (image, is_first) in [(initial, true), (last, false)] {
-            let mut ran = self.run_on(&command, std::slice::from_ref(&image))?;
+            let state = State { image, open: Arc::default() };
+            let mut ran = self.run_on(&command, std::slice::from_ref(&state))?;
             if !matches!(ran[0].status, Status::Exited(_) | Status::Signal(_)) {
                 let (status, said) = (ran[0].status, String::new());
                 return Err(ExamineError::Broken { status, said });
             }
-            ran.extend(self.run_on(&command, &vec![image.clone(); 2])?);
+            ran.extend(self.run_on(&command, &vec![state.clone(); 2])?);
             self.slowest =
                 ran.iter().map(|one| one.took).max().unwrap_or_default().max(self.slowest);
             let outcomes: Vec<Outcome> =
                 ran.iter().map(|one| Outcome::of(one, &self.question.ignore)).collect();
             self.is_the_same(&outcomes)?;
-            self.known.insert(image.key(), outcomes[0].clone());
+            self.known.add(&state.image, outcomes[0].clone(), ran[0].read.clone());
             if is_first {
                 self.first = outcomes[0].clone();
             } else {
@@ -201,8 +205,8 @@ impl<'a> Examination<'a> {
         }
     }
 
-    fn run_on(&self, command: &Command, images: &[Image]) -> Result<Vec<Ran>, ExamineError> {
-        self.pool.run(command, images).map_err(system("recovery cannot be run"))
+    fn run_on(&self, command: &Command, states: &[State]) -> Result<Vec<Ran>, ExamineError> {
+        self.pool.run(command, states).map_err(system("recovery cannot be run"))
     }
 
     fn is_the_same(&self, outcomes: &[Outcome]) -> Result<(), ExamineError> {
@@ -230,32 +234,106 @@ impl<'a> Examination<'a> {
     pub fn run(&mut self, mut tell: impl FnMut(f64)) -> Result<Examined, ExamineError> {
         self.found.points = self.points.len() as u64;
         self.after_kills()?;
-        const PASSES: [fn(&Point) -> Vec<Choice>; 4] = [all_lost, one_lost, one_there, rest];
+        const PASSES: u32 = 5;
         let mut is_complete = vec![false; self.points.len()];
-        for (pass, choices) in PASSES.into_iter().enumerate() {
+        for pass in 0..PASSES {
             for (number, is_complete) in is_complete.iter_mut().enumerate() {
                 if self.is_over() {
                     break;
                 }
-                if *is_complete {
-                    continue;
+                if !*is_complete {
+                    *is_complete = self.pass(pass, number)?;
                 }
-                let all = every(&self.points[number].leaves, MOST_OF_A_POINT);
-                let few = all.as_ref().is_some_and(|all| all.len() <= BATCH);
-                let choices = match all {
-                    Some(all) if few || pass == 3 => {
-                        *is_complete = true;
-                        all
-                    }
-                    _ => choices(&self.points[number]),
-                };
-                let done = self.states(number, &choices)?;
-                *is_complete &= done;
-                tell((pass as f64 + number as f64 / self.points.len() as f64) / 4.0);
+                let of_pass = number as f64 / self.points.len() as f64;
+                tell((f64::from(pass) + of_pass) / f64::from(PASSES));
             }
         }
         self.found.complete = is_complete.iter().filter(|complete| **complete).count() as u64;
         Ok(std::mem::take(&mut self.found))
+    }
+
+    // What is examined of a point in a pass over all of them: whether that was everything.
+    fn pass(&mut self, pass: u32, number: usize) -> Result<bool, ExamineError> {
+        let point = &self.points[number];
+        let choices = match pass {
+            0 if states(&point.leaves) <= BATCH => return self.explore(number),
+            0 => all_lost(point),
+            1 => one_lost(point),
+            2 => one_there(point),
+            3 => return self.explore(number),
+            _ => rest(point),
+        };
+        self.states(number, &choices).map(|()| false)
+    }
+
+    // Examines all states of a point that recovery can tell apart: whether these were all. A run
+    // with everything as new as it can be shows which words recovery reads, one after the other;
+    // each of them, if it comes out otherwise, is another state, of which the same is asked.
+    fn explore(&mut self, number: usize) -> Result<bool, ExamineError> {
+        let mut open = vec![self.points[number].leaves.clone()];
+        let mut seen = 0;
+        while !open.is_empty() {
+            if self.is_over() || seen >= MOST_OF_A_POINT {
+                return Ok(false);
+            }
+            let some = open.split_off(open.len().saturating_sub(BATCH));
+            seen += some.len();
+            let decided: Vec<Leaves> = some.iter().cloned().map(newest).collect();
+            let all = self.recoveries(number, &decided)?;
+            for ((leaves, decided), recovery) in some.into_iter().zip(decided).zip(all) {
+                let choice = self.points[number].choice(&decided);
+                self.judged(number, choice, &recovery.outcome)?;
+                self.otherwise(leaves, &decided, &recovery.read.words, &mut open);
+            }
+        }
+        Ok(true)
+    }
+
+    // Where a word that was read can have come out otherwise.
+    fn otherwise(
+        &self,
+        mut leaves: Leaves,
+        decided: &Leaves,
+        read: &[u32],
+        open: &mut Vec<Leaves>,
+    ) {
+        for place in read {
+            let word = self.program.words[*place as usize];
+            if leaves.word(word).is_some() {
+                continue;
+            }
+            let contents = leaves.contents(word);
+            let mut own = None;
+            for content in &contents {
+                if decided.has(content) {
+                    own = Some(content);
+                } else {
+                    let mut other = leaves.clone();
+                    other.decide_word(content);
+                    open.push(other);
+                }
+            }
+            if let Some(own) = own {
+                leaves.decide_word(own);
+            }
+        }
+    }
+
+    // What recovery does in states of a point, of which everything is decided.
+    fn recoveries(
+        &mut self,
+        number: usize,
+        decided: &[Leaves],
+    ) -> Result<Vec<Recovery>, ExamineError> {
+        let certain = self.certain(number);
+        let point = &self.points[number];
+        let Program { initial, words, .. } = self.program;
+        let state = |leaves: &Leaves| State {
+            image: point.image(&certain, initial, words, leaves),
+            open: point.open.clone(),
+        };
+        let states = decided.iter().map(state).collect();
+        self.outcomes(states)
     }
 
     fn is_over(&mut self) -> bool {
@@ -276,9 +354,9 @@ impl<'a> Examination<'a> {
     fn after_kills(&mut self) -> Result<(), ExamineError> {
         let mut image = Image::initial(self.program);
         let mut done = 0;
-        let mut images = Vec::new();
+        let mut states = Vec::new();
         for number in 0..self.points.len() {
-            if images.is_empty() && self.is_over() {
+            if states.is_empty() && self.is_over() {
                 // Later points cannot be judged without this.
                 self.points.truncate(number);
                 break;
@@ -288,14 +366,15 @@ impl<'a> Examination<'a> {
                 image.step(self.program, step.did);
             }
             done = steps;
-            images.push(image.clone());
-            if images.len() == BATCH {
-                let outcomes = self.outcomes(std::mem::take(&mut images))?;
-                self.kills.extend(outcomes);
+            let open = self.points[number].open.clone();
+            states.push(State { image: image.clone(), open });
+            if states.len() == BATCH {
+                let recoveries = self.outcomes(std::mem::take(&mut states))?;
+                self.kills.extend(recoveries.into_iter().map(|one| one.outcome));
             }
         }
-        let outcomes = self.outcomes(images)?;
-        self.kills.extend(outcomes);
+        let recoveries = self.outcomes(states)?;
+        self.kills.extend(recoveries.into_iter().map(|one| one.outcome));
         let mut before = &self.first;
         for (number, point) in self.points.iter().enumerate() {
             let is_first_behind =
@@ -309,7 +388,7 @@ impl<'a> Examination<'a> {
             let statuses = self.statuses(number);
             let outcome = &self.kills[number];
             if !statuses.contains(&outcome.status) {
-                let (fault, outcome) = (Fault::Ends(outcome.status), outcome.clone());
+                let (fault, outcome) = (Fault::Ends(outcome.status), (**outcome).clone());
                 let choice = Choice(Vec::new());
                 self.found.failures.push(Failure { point: number, choice, fault, outcome });
             }
@@ -327,31 +406,35 @@ impl<'a> Examination<'a> {
         statuses
     }
 
-    // Runs recovery on images, each content once.
-    fn outcomes(&mut self, images: Vec<Image>) -> Result<Vec<Outcome>, ExamineError> {
-        let keys: Vec<u64> = images.iter().map(Image::key).collect();
-        let mut new: Vec<(u64, Image)> = Vec::new();
-        for (key, image) in keys.iter().zip(images) {
-            if self.known.contains_key(key) || new.iter().any(|(other, _)| other == key) {
-                self.found.merged += 1;
+    // What recovery does on images; it is run where that is not known.
+    fn outcomes(&mut self, states: Vec<State>) -> Result<Vec<Recovery>, ExamineError> {
+        let mut all: Vec<Option<Recovery>> = Vec::new();
+        let (mut new, mut keys): (Vec<State>, FxHashSet<u64>) = Default::default();
+        for state in &states {
+            let known = self.known.find(&state.image, &state.open);
+            if known.is_none() && keys.insert(state.image.key()) {
+                new.push(state.clone());
             } else {
-                new.push((*key, image));
+                self.found.merged += 1;
             }
+            all.push(known);
         }
-        let (new_keys, images): (Vec<u64>, Vec<Image>) = new.into_iter().unzip();
         let command = self.command(self.time());
-        let ran = self.run_on(&command, &images)?;
+        let ran = self.run_on(&command, &new)?;
         self.found.states += ran.len() as u64;
-        for ((key, image), ran) in new_keys.into_iter().zip(images).zip(ran) {
-            let mut outcome = Outcome::of(&ran, &self.question.ignore);
-            if outcome.status == Status::TooLong {
+        for (state, mut ran) in new.iter().zip(ran) {
+            if ran.status == Status::TooLong {
                 // Once more alone: other runs may have delayed it.
-                let alone = self.run_on(&command, std::slice::from_ref(&image))?;
-                outcome = Outcome::of(&alone[0], &self.question.ignore);
+                ran = self.run_on(&command, std::slice::from_ref(state))?.remove(0);
             }
-            self.known.insert(key, outcome);
+            let outcome = Outcome::of(&ran, &self.question.ignore);
+            self.known.add(&state.image, outcome, ran.read);
         }
-        Ok(keys.iter().map(|key| self.known[key].clone()).collect())
+        let with = all.into_iter().zip(states);
+        let found = with.map(|(known, state)| {
+            known.unwrap_or_else(|| self.known.of(&state.image).expect("it was run"))
+        });
+        Ok(found.collect())
     }
 
     fn time(&self) -> Duration {
@@ -372,32 +455,37 @@ impl<'a> Examination<'a> {
         self.certain.1.clone()
     }
 
-    // Examines some states of a point: whether all of them were.
-    fn states(&mut self, number: usize, choices: &[Choice]) -> Result<bool, ExamineError> {
-        let certain = self.certain(number);
+    // Examines some states of a point.
+    fn states(&mut self, number: usize, choices: &[Choice]) -> Result<(), ExamineError> {
         for some in choices.chunks(BATCH) {
             if self.is_over() {
-                return Ok(false);
+                break;
             }
             let point = &self.points[number];
-            let image = |choice: &Choice| {
-                let leaves = point.decided(choice);
-                point.image(&certain, &self.program.initial, &self.program.words, &leaves)
-            };
-            let images: Vec<Image> = some.iter().map(image).collect();
-            let outcomes = self.outcomes(images)?;
-            for (choice, outcome) in some.iter().zip(outcomes) {
-                match self.judge(number, &outcome)? {
-                    Verdict::Right => {}
-                    Verdict::Unknown => self.found.undecided += 1,
-                    Verdict::Wrong(fault) => {
-                        let choice = choice.clone();
-                        self.found.failures.push(Failure { point: number, choice, fault, outcome });
-                    }
-                }
+            let decided: Vec<Leaves> = some.iter().map(|choice| point.decided(choice)).collect();
+            for (choice, recovery) in some.iter().zip(self.recoveries(number, &decided)?) {
+                self.judged(number, choice.clone(), &recovery.outcome)?;
             }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    // Judges a state, and keeps what is wrong with it.
+    fn judged(
+        &mut self,
+        number: usize,
+        choice: Choice,
+        outcome: &Outcome,
+    ) -> Result<(), ExamineError> {
+        match self.judge(number, outcome)? {
+            Verdict::Right => {}
+            Verdict::Unknown => self.found.undecided += 1,
+            Verdict::Wrong(fault) => {
+                let outcome = outcome.clone();
+                self.found.failures.push(Failure { point: number, choice, fault, outcome });
+            }
+        }
+        Ok(())
     }
 
     fn judge(&mut self, number: usize, outcome: &Outcome) -> Result<Verdict, ExamineError> {
@@ -407,7 +495,7 @@ impl<'a> Examination<'a> {
         }
         // It may be as after a kill between two points.
         let between = self.between(number)?;
-        let between: Vec<&Outcome> = between.iter().collect();
+        let between: Vec<&Outcome> = between.iter().map(|one| &*one.outcome).collect();
         Ok(self.right(number, &between).judge(outcome))
     }
 
@@ -429,20 +517,21 @@ impl<'a> Examination<'a> {
 
     fn right<'o>(&'o self, number: usize, between: &[&'o Outcome]) -> Right<'o> {
         let begins = self.begins(number);
-        let mut since: Vec<&Outcome> = self.kills[begins..=number].iter().collect();
+        let mut since: Vec<&Outcome> =
+            self.kills[begins..=number].iter().map(|kill| &**kill).collect();
         since.extend(between);
         let mut before: Vec<&Outcome> = Vec::new();
         if self.acknowledged_by_all(self.points[number].acknowledged) == 0 {
             since.push(&self.first);
         } else {
-            before.extend(&self.kills[..begins]);
+            before.extend(self.kills[..begins].iter().map(|kill| &**kill));
             before.push(&self.first);
         }
         Right { statuses: self.statuses(number), since, before }
     }
 
     // After kills at any moment since the last acknowledgement.
-    fn between(&mut self, number: usize) -> Result<Vec<Outcome>, ExamineError> {
+    fn between(&mut self, number: usize) -> Result<Vec<Recovery>, ExamineError> {
         let acknowledged = self.acknowledged_by_all(self.points[number].acknowledged);
         let mut image = Image::initial(self.program);
         let (mut images, mut seen) = (Vec::new(), 0);
@@ -457,8 +546,8 @@ impl<'a> Examination<'a> {
             }
         }
         let every = images.len().div_ceil(MOST_KILLS).max(1);
-        let images = images.into_iter().step_by(every).collect();
-        self.outcomes(images)
+        let state = |image| State { image, open: Arc::default() };
+        self.outcomes(images.into_iter().step_by(every).map(state).collect())
     }
 
     /// The smallest part of what is lost that still fails in the same way.
@@ -483,8 +572,9 @@ impl<'a> Examination<'a> {
     }
 
     fn outcome_of(&mut self, point: usize, choice: &Choice) -> Result<Outcome, ExamineError> {
-        let image = self.image_of(point, choice);
-        Ok(self.outcomes(vec![image])?.remove(0))
+        let decided = self.points[point].decided(choice);
+        let recovery = self.recoveries(point, &[decided])?.remove(0);
+        Ok((*recovery.outcome).clone())
     }
 
     /// What is lost in a failure: each unit that is not as new as it can be.
@@ -578,26 +668,10 @@ fn rest(point: &Point) -> Vec<Choice> {
     all
 }
 
-// Every state, if there are no more than so many.
-fn every(leaves: &Leaves, most: usize) -> Option<Vec<Choice>> {
-    let product = leaves.units().iter().try_fold(1usize, |product, unit| {
-        product.checked_mul(leaves.ways(*unit) as usize).filter(|product| *product <= most)
-    });
-    product?;
-    let mut all = Vec::new();
-    each(leaves.clone(), &mut Vec::new(), &mut all);
-    Some(all)
-}
-
-fn each(leaves: Leaves, so_far: &mut Vec<(Unit, u32)>, all: &mut Vec<Choice>) {
-    let Some(unit) = leaves.units().into_iter().next() else {
-        return all.push(Choice(so_far.clone()));
-    };
-    for way in 0..leaves.ways(unit) {
-        let mut decided = leaves.clone();
-        decided.decide(unit, way);
-        so_far.push((unit, way));
-        each(decided, so_far, all);
-        so_far.pop();
-    }
+// How many states there are; usize::MAX for more than that.
+fn states(leaves: &Leaves) -> usize {
+    leaves
+        .units()
+        .iter()
+        .fold(1usize, |product, unit| product.saturating_mul(leaves.ways(*unit) as usize))
 }

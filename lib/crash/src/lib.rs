@@ -4,6 +4,7 @@ mod answer;
 mod examine;
 mod findings;
 mod image;
+mod known;
 mod oracle;
 mod points;
 mod pool;

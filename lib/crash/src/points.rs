@@ -1,5 +1,7 @@
 //! The moments at which a crash makes a difference, and what each can leave.
 
+use std::sync::Arc;
+
 use ringfence_crashcheck::{Kind, Leaves, Recorded, Unit, WrittenBack};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,7 +20,7 @@ pub struct Point {
     /// Words that became certain since the point before: their places, and contents.
     pub certain: Vec<(usize, u64)>,
     /// Places of words that are open.
-    pub open: Vec<usize>,
+    pub open: Arc<[u32]>,
     /// The sizes of the files.
     pub sizes: Vec<u64>,
 }
@@ -48,11 +50,13 @@ impl Point {
             let ways = leaves.ways(*unit);
             leaves.decide(*unit, (*way).min(ways - 1));
         }
-        for unit in leaves.units() {
-            let ways = leaves.ways(unit);
-            leaves.decide(unit, ways - 1);
-        }
-        leaves
+        newest(leaves)
+    }
+
+    /// The choice that decides everything so.
+    pub fn choice(&self, decided: &Leaves) -> Choice {
+        let way = |unit: Unit| (unit, decided.way_in(&self.leaves, unit));
+        Choice(self.leaves.units().into_iter().map(way).collect())
     }
 
     /// The image that this makes, over what is certain.
@@ -65,13 +69,22 @@ impl Point {
     ) -> Image {
         let mut image = certain.clone();
         image.sizes.clone_from(&self.sizes);
-        for place in &self.open {
-            if let Some(content) = content(leaves, words[*place], initial[*place]) {
-                image.words[*place] = content;
+        for place in self.open.iter().map(|place| *place as usize) {
+            if let Some(content) = content(leaves, words[place], initial[place]) {
+                image.words[place] = content;
             }
         }
         image
     }
+}
+
+/// Everything that is open becomes as new as it can be.
+pub fn newest(mut leaves: Leaves) -> Leaves {
+    for unit in leaves.units() {
+        let ways = leaves.ways(unit);
+        leaves.decide(unit, ways - 1);
+    }
+    leaves
 }
 
 /// What a word holds, if that is decided.
@@ -178,14 +191,14 @@ impl<'p> Walk<'p> {
                 None => _ = self.open.insert(place),
             }
         }
-        let mut open: Vec<usize> = self.open.iter().copied().collect();
+        let mut open: Vec<u32> = self.open.iter().map(|place| *place as u32).collect();
         open.sort_unstable();
         self.points.push(Point {
             steps,
             acknowledged: self.acknowledged,
             leaves,
             certain,
-            open,
+            open: open.into(),
             sizes: self.sizes.clone(),
         });
     }

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::image::Image;
@@ -16,6 +16,15 @@ pub struct Command {
     pub text: String,
     /// How long it may take.
     pub time: Duration,
+}
+
+/// An image to run it on.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// The image.
+    pub image: Image,
+    /// Words, by their places, of which it matters whether they are read.
+    pub open: Arc<[u32]>,
 }
 
 /// Workers, each with the words of its last image.
@@ -33,26 +42,26 @@ impl Pool {
         let one = |number: usize| {
             let folder: PathBuf = setup.folder.join(number.to_string());
             std::fs::create_dir_all(&folder)?;
-            let worker = Worker::start(program, &Setup { folder, ..setup.clone() })?;
+            let worker = Worker::start(program, &Setup { folder, cpu: number, ..setup.clone() })?;
             Ok(Mutex::new((worker, initial.to_vec())))
         };
         (0..count).map(one).collect::<io::Result<_>>().map(|workers| Self { workers })
     }
 
-    /// Runs a command on each image; the results are in their order.
+    /// Runs a command on each state; the results are in their order.
     ///
     /// # Errors
     /// The first of them.
-    pub fn run(&self, command: &Command, images: &[Image]) -> io::Result<Vec<Ran>> {
+    pub fn run(&self, command: &Command, states: &[State]) -> io::Result<Vec<Ran>> {
         let next = AtomicUsize::new(0);
         let done: Mutex<Vec<(usize, io::Result<Ran>)>> = Mutex::new(Vec::new());
         let work = |worker: &Mutex<(Worker, Vec<u64>)>| {
             let mut worker = worker.lock().expect("no run panics");
-            while let Some((number, image)) = {
+            while let Some((number, state)) = {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                images.get(number).map(|image| (number, image))
+                states.get(number).map(|state| (number, state))
             } {
-                let ran = one(&mut worker, command, image);
+                let ran = one(&mut worker, command, state);
                 let failed = ran.is_err();
                 done.lock().expect("no run panics").push((number, ran));
                 if failed {
@@ -61,7 +70,7 @@ impl Pool {
             }
         };
         std::thread::scope(|scope| {
-            let count = self.workers.len().min(images.len());
+            let count = self.workers.len().min(states.len());
             let others: Vec<_> = self.workers[..count]
                 .iter()
                 .skip(1)
@@ -81,7 +90,7 @@ impl Pool {
 fn one(
     (worker, current): &mut (Worker, Vec<u64>),
     command: &Command,
-    image: &Image,
+    State { image, open }: &State,
 ) -> io::Result<Ran> {
     let pairs = image.words.iter().zip(current.iter()).enumerate();
     let changed: Vec<(u64, u64)> = pairs
@@ -94,6 +103,7 @@ fn one(
         sizes: image.sizes.clone(),
         command: command.text.clone(),
         time: command.time,
+        open: open.to_vec(),
     };
     worker.run(&changed, &order)
 }

@@ -72,7 +72,7 @@ pub use lint::{BLOCK, Drops, DurableBy, Lint, Lints, Rule, Scope};
 pub use machine::Machine;
 pub use profile::Profile;
 pub use question::Check;
-pub use recorded::{Leaves, Recorded, Unit, WrittenBack};
+pub use recorded::{Content, Leaves, Recorded, Unit, WrittenBack};
 pub use report::{Report, Violation};
 pub use ringfence_persist::policy::Prices;
 pub use stop::Fault;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::bytes::Bytes;
-use crate::crash_image::{CrashImage, Walk};
+use crate::crash_image::{CrashImage, Outcome, Walk};
 use crate::event::{Kind, WORD};
 use crate::fate::Fate;
 use crate::profile::Profile;
@@ -64,6 +64,18 @@ pub enum Unit {
     Group(usize),
     /// A word of a non-temporal store, by the store's number: it is there or not.
     Streamed(u32),
+}
+
+/// One way in which a word can have come out.
+#[derive(Debug, Clone)]
+pub struct Content(Outcome);
+
+impl Content {
+    /// The bytes that are there of what was stored, and which (bit `i`: byte `i`); the others are
+    /// as before the first store.
+    pub fn bytes(&self) -> (Bytes, u8) {
+        (self.0.bytes, self.0.mask)
+    }
 }
 
 impl Recorded {
@@ -171,6 +183,34 @@ impl Leaves {
     /// others are as before the first store. `None` where that is open.
     pub fn word(&self, word: usize) -> Option<(Bytes, u8)> {
         self.image.plain(word)
+    }
+
+    /// Every way in which a word can have come out, given what is decided; never none. Where it is
+    /// certain, there is one. Ways between which no load can tell are one way.
+    pub fn contents(&self, word: usize) -> Vec<Content> {
+        self.image.outcomes(word).into_iter().map(Content).collect()
+    }
+
+    /// Settles that a word came out so, and what follows from that for others.
+    ///
+    /// # Panics
+    /// If it is none of its [`contents`](Self::contents).
+    pub fn decide_word(&mut self, content: &Content) {
+        assert!(self.image.decide(&content.0), "it contradicts what is decided");
+    }
+
+    /// Whether a word came out so here, where all of it is decided.
+    pub fn has(&self, content: &Content) -> bool {
+        self.image.has(&content.0)
+    }
+
+    /// In which of the ways that `open` has of a unit it came out here, where that is decided; else
+    /// in the oldest that is left. This has to be made of `open` by decisions.
+    pub fn way_in(&self, open: &Self, unit: Unit) -> u32 {
+        match unit {
+            Unit::Group(group) => self.image.counts(group).start - open.image.counts(group).start,
+            Unit::Streamed(number) => u32::from(self.image.is_there(number) == Some(true)),
+        }
     }
 
     /// What became of each store of the instructions so far, in their order.

@@ -6,6 +6,7 @@
 //! with them.
 
 mod orders;
+mod reads;
 mod run;
 mod view;
 
@@ -15,7 +16,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-pub use orders::{ImageFile, Order, Ran, Setup, Status};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+pub use orders::{ImageFile, Order, Ran, Read as ReadWords, Setup, Status};
 
 use view::View;
 
@@ -94,6 +97,7 @@ fn work() -> io::Result<()> {
     let (input, output) = ours()?;
     let (mut input, mut output) = (BufReader::new(File::from(input)), File::from(output));
     let setup: Setup = read(&mut input)?;
+    stay_on(setup.cpu);
     let mut view = match View::new(setup) {
         Ok(view) => {
             write(&mut output, &Ok::<(), String>(()))?;
@@ -113,6 +117,18 @@ fn work() -> io::Result<()> {
         }
         let ran = view.change(&changed).and_then(|()| view.run(&order));
         write(&mut output, &ran.map_err(|error| error.to_string()))?;
+    }
+}
+
+fn stay_on(number: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let count = allowed.count().max(1) as usize;
+    let mut all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    if let Some(cpu) = all.nth(number % count) {
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        // It is slower where that is refused.
+        let _ = sched_setaffinity(None, &one);
     }
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::reads::Read;
+
 /// Settings of a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
@@ -18,6 +20,9 @@ pub struct Setup {
     pub directory: PathBuf,
     /// Bytes that a run may write to files, images included.
     pub disk: u64,
+    /// Which of the CPUs that it may use it uses, by number from 0: it and its command take turns,
+    /// and would wake one another on different ones.
+    pub cpu: usize,
 }
 
 /// A file of the images.
@@ -40,6 +45,9 @@ pub struct Order {
     pub command: String,
     /// How long it may take.
     pub time: Duration,
+    /// Words, by their places, of which it matters whether and in which order the command reads
+    /// them.
+    pub open: Vec<u32>,
 }
 
 /// The result of a run.
@@ -53,6 +61,8 @@ pub struct Ran {
     pub errors: Vec<u8>,
     /// How long it took.
     pub took: Duration,
+    /// What it has read.
+    pub read: Read,
 }
 
 /// How a run ended.

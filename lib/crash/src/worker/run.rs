@@ -5,8 +5,8 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
@@ -14,7 +14,8 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::orders::{Order, Ran, Setup, Status};
+use super::orders::{Order, Ran, Read as ReadWords, Setup, Status};
+use super::reads::{Follower, Marks, filter, ptrace};
 
 // What a run may print.
 const MOST_PRINTED: usize = 16 << 20;
@@ -28,10 +29,16 @@ static LOOK: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 const TOO_MANY: i32 = -1;
 
 /// Runs it below a root.
-pub(super) fn run(root: &Path, setup: &Setup, order: &Order) -> io::Result<Ran> {
+pub(super) fn run(
+    root: &Path,
+    setup: &Setup,
+    files: &[(u64, u64)],
+    order: &Order,
+) -> io::Result<Ran> {
     let pipe = || pipe_with(PipeFlags::CLOEXEC);
     let ((out, out_end), (errors, errors_end), (status, status_end)) = (pipe()?, pipe()?, pipe()?);
     let input = File::open("/dev/null")?;
+    let read = rustix::fs::memfd_create("read", rustix::fs::MemfdFlags::CLOEXEC)?;
     let start = Start {
         root: text(root)?,
         directory: text(&setup.directory)?,
@@ -41,6 +48,10 @@ pub(super) fn run(root: &Path, setup: &Setup, order: &Order) -> io::Result<Ran> 
         errors: errors_end.as_raw_fd(),
         status: status_end.as_raw_fd(),
         disk: setup.disk,
+        words: &setup.words,
+        open: &order.open,
+        files,
+        read: read.as_raw_fd(),
     };
     let began = Instant::now();
     let init = start.begin()?;
@@ -63,7 +74,13 @@ pub(super) fn run(root: &Path, setup: &Setup, order: &Order) -> io::Result<Ran> 
             return Err(io::Error::other(format!("the command could not be started: {why}")));
         }
     };
-    Ok(Ran { status, output: seen.output, errors: seen.errors, took })
+    let (mut text, mut file) = (Vec::new(), File::from(read));
+    file.rewind()?;
+    file.read_to_end(&mut text)?;
+    // Of a run that was ended, it is not known.
+    let all = |_| Marks::new(&setup.words, &order.open).all();
+    let read = serde_json::from_slice(&text).unwrap_or_else(all);
+    Ok(Ran { status, output: seen.output, errors: seen.errors, took, read })
 }
 
 fn text(path: &Path) -> io::Result<CString> {
@@ -187,8 +204,9 @@ fn processes() -> usize {
     count
 }
 
-// Everything that the processes between the worker and the command need. They allocate nothing.
-struct Start {
+// Everything that the processes between the worker and the command need. Those of a worker have one
+// thread, so that they may allocate.
+struct Start<'s> {
     root: CString,
     directory: CString,
     command: CString,
@@ -197,9 +215,13 @@ struct Start {
     errors: RawFd,
     status: RawFd,
     disk: u64,
+    words: &'s [(usize, u64)],
+    open: &'s [u32],
+    files: &'s [(u64, u64)],
+    read: RawFd,
 }
 
-impl Start {
+impl Start<'_> {
     // Starts the first process of a namespace, which starts the command, and waits for it.
     fn begin(&self) -> io::Result<i32> {
         let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::SIGCHLD;
@@ -230,27 +252,62 @@ impl Start {
             let mut child: libc::sigset_t = std::mem::zeroed();
             libc::sigaddset(&raw mut child, libc::SIGCHLD);
             libc::sigprocmask(libc::SIG_BLOCK, &raw const child, std::ptr::null_mut());
+            let mut go = [0; 2];
+            if libc::pipe2(go.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+                self.fail(b"there is no pipe");
+            }
             let command = libc::fork();
             if command == 0 {
                 libc::sigprocmask(libc::SIG_UNBLOCK, &raw const child, std::ptr::null_mut());
-                self.command();
+                self.command(go);
             }
             if command < 0 {
                 self.fail(b"no process can be started");
             }
-            loop {
-                let mut status = 0;
-                match libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) {
-                    ended if ended == command => self.report(status),
-                    1.. => continue,
-                    0 if processes() > MOST_PROCESSES => self.report(TOO_MANY),
-                    0 => {
-                        libc::sigtimedwait(&raw const child, std::ptr::null_mut(), &raw const LOOK);
-                    }
-                    _ => libc::_exit(1),
-                }
+            // Where it is not followed, everything counts as read.
+            let is_followed = u8::from(ptrace::seize(command).is_ok());
+            libc::write(go[1], (&raw const is_followed).cast(), 1);
+            let marks = Marks::new(self.words, self.open);
+            self.follow(command, Follower::new(marks, self.files, command), &child)
+        }
+    }
+
+    unsafe fn follow(&self, command: i32, mut follower: Follower<'_>, child: &libc::sigset_t) -> ! {
+        let mut is_time = false;
+        for turn in 1.. {
+            let mut status = 0;
+            // SAFETY: as for the caller.
+            let changed =
+                unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
+            if changed == command && !libc::WIFSTOPPED(status) {
+                self.tell(&follower.read());
+                // SAFETY: as for the caller.
+                unsafe { self.report(status) }
+            }
+            if (is_time || turn % 4096 == 0) && processes() > MOST_PROCESSES {
+                // SAFETY: as for the caller.
+                unsafe { self.report(TOO_MANY) }
+            }
+            is_time = false;
+            match changed {
+                1.. => follower.changed(changed, status),
+                // SAFETY: as for the caller.
+                0 => unsafe {
+                    let signal = libc::sigtimedwait(child, std::ptr::null_mut(), &raw const LOOK);
+                    is_time = signal < 0;
+                },
+                // SAFETY: as for the caller.
+                _ => unsafe { libc::_exit(1) },
             }
         }
+        unreachable!("turns without end")
+    }
+
+    // What was read, for the worker. Without it, everything counts as read.
+    fn tell(&self, read: &ReadWords) {
+        // SAFETY: it is open, and nothing else in this process uses it.
+        let mut to = unsafe { File::from_raw_fd(self.read) };
+        let _ = serde_json::to_vec(read).map(|text| to.write_all(&text));
     }
 
     // The worker ends this process, and all that the command has left.
@@ -265,9 +322,11 @@ impl Start {
         }
     }
 
-    unsafe fn command(&self) -> ! {
+    unsafe fn command(&self, go: [RawFd; 2]) -> ! {
         // SAFETY: as for the caller.
         unsafe {
+            let mut is_followed = 0u8;
+            libc::read(go[0], (&raw mut is_followed).cast(), 1);
             libc::setsid();
             libc::dup2(self.input, 0);
             libc::dup2(self.output, 1);
@@ -281,6 +340,9 @@ impl Start {
             };
             limit(libc::RLIMIT_CORE, 0);
             limit(libc::RLIMIT_FSIZE, self.disk);
+            if is_followed == 1 && !filter::tell_of_calls() {
+                self.fail(b"its calls cannot be followed");
+            }
             let words = [c"sh".as_ptr(), c"-c".as_ptr(), self.command.as_ptr(), std::ptr::null()];
             libc::execv(c"/bin/sh".as_ptr(), words.as_ptr());
             self.fail(b"there is no /bin/sh");

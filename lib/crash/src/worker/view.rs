@@ -19,7 +19,7 @@ use rustix::mount::{
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use super::orders::{Order, Ran, Setup};
+use super::orders::{ImageFile, Order, Ran, Setup};
 use super::run;
 
 /// What a worker has.
@@ -184,7 +184,16 @@ impl View {
         }
         self.mount_all()?;
         let root = self.own("root");
-        run::run(&root, &self.setup, order)
+        run::run(&root, &self.setup, &self.identities(), order)
+    }
+
+    // Device and inode of each file, as commands see them.
+    fn identities(&self) -> Vec<(u64, u64)> {
+        let identity = |file: &ImageFile| {
+            let about = fs::metadata(self.inside(&file.path));
+            about.map_or((0, 0), |about| (about.dev(), about.ino()))
+        };
+        self.setup.files.iter().map(identity).collect()
     }
 
     // An image, in the layer of the file system that it belongs to.

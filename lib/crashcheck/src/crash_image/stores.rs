@@ -337,7 +337,15 @@ impl CrashImage {
         self.settle()
     }
 
-    fn is_there(&self, number: u32) -> Option<bool> {
+    /// Whether a word came out so, where all of it is decided.
+    pub(crate) fn has(&self, outcome: &Outcome) -> bool {
+        let own = self.interval(self.group_of(outcome.word));
+        let is_within = |all: Interval| all.lo <= own.lo && own.hi <= all.hi;
+        let is_there = |(number, there): &(u32, bool)| self.is_there(*number) == Some(*there);
+        outcome.interval.is_none_or(is_within) && outcome.streamed.iter().all(is_there)
+    }
+
+    pub(crate) fn is_there(&self, number: u32) -> Option<bool> {
         self.streams.get(number as usize).and_then(|stream| stream.there)
     }
 

@@ -1,0 +1,112 @@
+//! What recovery did on images, by what it read of them: where it would read the same, it does the
+//! same.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::image::Image;
+use crate::oracle::Outcome;
+use crate::worker::ReadWords;
+
+/// Sets of words that runs have read, at most: each image is looked up by all of them.
+const MOST_SETS: usize = 64;
+
+/// What recovery did on an image.
+#[derive(Debug, Clone)]
+pub struct Recovery {
+    /// How it came out.
+    pub outcome: Arc<Outcome>,
+    /// What it read.
+    pub read: Arc<ReadWords>,
+}
+
+impl Recovery {
+    // Whether it is known which of these words were read.
+    fn tells_apart(&self, open: &[u32]) -> bool {
+        !open.iter().any(|place| self.read.assumed.binary_search(place).is_ok())
+    }
+}
+
+/// All that is known.
+#[derive(Debug, Default)]
+pub struct Known {
+    images: FxHashMap<u64, Recovery>,
+    // By what runs have read. The latest is the last.
+    sets: Vec<Set>,
+}
+
+// Runs that have read the same words: from the contents to what they did.
+type Set = (Arc<ReadWords>, FxHashMap<u64, Arc<Outcome>>);
+
+impl Known {
+    /// What recovery does on an image, as far as that is known. It is known which
+    /// of the open words that reads.
+    pub fn find(&mut self, image: &Image, open: &[u32]) -> Option<Recovery> {
+        let key = image.key();
+        if let Some(found) = self.images.get(&key).filter(|found| found.tells_apart(open)) {
+            return Some(found.clone());
+        }
+        let found = self.sets.iter().rev().find_map(|(read, outcomes)| {
+            let outcome = outcomes.get(&contents(image, read))?.clone();
+            let found = Recovery { outcome, read: read.clone() };
+            found.tells_apart(open).then_some(found)
+        })?;
+        self.images.insert(key, found.clone());
+        Some(found)
+    }
+
+    /// What recovery did on an image that it was run on.
+    pub fn of(&self, image: &Image) -> Option<Recovery> {
+        self.images.get(&image.key()).cloned()
+    }
+
+    /// It was run.
+    pub fn add(&mut self, image: &Image, outcome: Outcome, read: ReadWords) -> Recovery {
+        let outcome = Arc::new(outcome);
+        let at = self.sets.iter().position(|(known, _)| **known == read);
+        let mut set = match at {
+            Some(at) => self.sets.remove(at),
+            None => (Arc::new(read), FxHashMap::default()),
+        };
+        if self.sets.len() == MOST_SETS {
+            self.sets.remove(0);
+        }
+        let read = set.0.clone();
+        set.1.insert(contents(image, &read), outcome.clone());
+        self.sets.push(set);
+        let found = Recovery { outcome, read };
+        self.images.insert(image.key(), found.clone());
+        found
+    }
+}
+
+// What an image has where that is read.
+fn contents(image: &Image, read: &ReadWords) -> u64 {
+    let mut hasher = FxBuildHasher.build_hasher();
+    read.words.iter().for_each(|place| hasher.write_u64(image.words[*place as usize]));
+    image.sizes.iter().for_each(|size| hasher.write_u64(*size));
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::Status;
+
+    #[test]
+    fn images_that_differ_only_in_what_was_not_read_are_one() {
+        let image = |words: [u64; 3]| Image { words: words.to_vec(), sizes: vec![24] };
+        let outcome =
+            Outcome { status: Status::Exited(0), lines: vec!["1".into()], errors: String::new() };
+        let mut known = Known::default();
+        let read = ReadWords { words: vec![2, 0], assumed: vec![2] };
+        known.add(&image([1, 2, 3]), outcome, read);
+        assert!(known.find(&image([1, 9, 3]), &[0, 1]).is_some());
+        assert!(known.find(&image([1, 9, 3]), &[2]).is_none(), "it may be unread");
+        assert!(known.find(&image([1, 2, 4]), &[]).is_none());
+        let longer = Image { sizes: vec![25], ..image([1, 2, 3]) };
+        assert!(known.find(&longer, &[]).is_none());
+    }
+}

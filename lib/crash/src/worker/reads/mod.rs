@@ -1,0 +1,294 @@
+//! Follows what a command reads of the files, word by word where that matters: states that differ
+//! in nothing that recovery reads are one.
+//!
+//! A command has no access to those pages of the files that the recorded program ever stored to.
+//! Where it tries, it stops with SIGSEGV, and this finds out what the instruction reads and lets it
+//! execute alone. Pages on which nothing is undecided are opened at the first access, and count as
+//! read. Reads by system calls are seen by their arguments. Whatever is not understood counts as
+//! read, which costs time and is never wrong.
+
+mod access;
+mod calls;
+pub(super) mod filter;
+mod marks;
+pub(super) mod ptrace;
+mod space;
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use access::{Access, access};
+pub(super) use marks::Marks;
+pub use marks::Read;
+use ptrace::{Registers, Task};
+use space::{Mapping, PAGE, Space};
+
+/// A command is stopped for single accesses at most so often, then its pages are opened.
+const MOST_STOPS: usize = 50_000;
+
+/// Follows a command and all that it starts.
+pub(super) struct Follower<'s> {
+    pub(super) marks: Marks<'s>,
+    // Device and inode of each file.
+    files: &'s [(u64, u64)],
+    spaces: Vec<Space>,
+    of: HashMap<Task, usize>,
+    // New tasks whose parents have not told of them.
+    early: HashSet<Task>,
+    // What is to be done when a task's call has ended.
+    ends: HashMap<Task, End>,
+    stops: usize,
+    // Nothing is followed any more: everything counts as read.
+    gave_up: bool,
+    // Whether any call was told of.
+    hears: bool,
+}
+
+// A system call under way.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    // It maps a file.
+    Maps { file: usize, offset: u64, length: u64, protection: u64 },
+    // It changes what access there is.
+    Protects { start: u64, length: u64, protection: u64 },
+    // It is made again, once memory that it is given has been opened.
+    Again { registers: Registers, start: u64, end: u64 },
+}
+
+impl<'s> Follower<'s> {
+    /// Follows a process from now on.
+    pub(super) fn new(marks: Marks<'s>, files: &'s [(u64, u64)], process: Task) -> Self {
+        let spaces = vec![Space::alone()];
+        let of = HashMap::from([(process, 0)]);
+        let (early, ends) = (HashSet::new(), HashMap::new());
+        Self { marks, files, spaces, of, early, ends, stops: 0, gave_up: false, hears: false }
+    }
+
+    /// A task has ended or stopped, as `waitpid` says.
+    pub(super) fn changed(&mut self, task: Task, status: i32) {
+        if !libc::WIFSTOPPED(status) {
+            if let Some(space) = self.of.remove(&task) {
+                self.spaces[space].tasks -= 1;
+            }
+            self.ends.remove(&task);
+            return;
+        }
+        let mut later = Vec::new();
+        let done = match (status >> 16, libc::WSTOPSIG(status)) {
+            (libc::PTRACE_EVENT_SECCOMP, _) => self.calls(task),
+            (libc::PTRACE_EVENT_EXEC, _) => self.executed(task),
+            (event @ (libc::PTRACE_EVENT_FORK..=libc::PTRACE_EVENT_CLONE), _) => {
+                self.made(task, event)
+            }
+            (libc::PTRACE_EVENT_STOP, signal) => self.begun(task, signal),
+            (0, signal) if signal == libc::SIGTRAP | 0x80 => self.call_ended(task, &mut later),
+            (0, libc::SIGSEGV) => self.refused(task, &mut later),
+            (0, signal) => ptrace::go_on(task, signal),
+            _ => ptrace::go_on(task, 0),
+        };
+        if let Err(error) = done
+            && error.raw_os_error() != Some(libc::ESRCH)
+        {
+            // Of a task that is gone nothing more can be learned.
+            self.give_up();
+            let _ = ptrace::go_on(task, 0);
+        }
+        later.into_iter().for_each(|signal| ptrace::send(task, signal));
+    }
+
+    /// What was read, once the command has ended.
+    pub(super) fn read(mut self) -> Read {
+        if !self.hears {
+            self.give_up();
+        }
+        self.marks.end()
+    }
+
+    fn give_up(&mut self) {
+        self.gave_up = true;
+        self.marks.read_all();
+    }
+
+    fn space(&mut self, task: Task) -> &mut Space {
+        let number = *self.of.entry(task).or_insert_with(|| {
+            self.spaces.push(Space::alone());
+            self.spaces.len() - 1
+        });
+        &mut self.spaces[number]
+    }
+
+    fn executed(&mut self, task: Task) -> io::Result<()> {
+        // Of several threads, the one that calls takes the number of the first.
+        let former = ptrace::message(task)?;
+        let tells_all = self.of.get(&former).is_some_and(|one| self.spaces[*one].tells_all);
+        for gone in [task, former] {
+            if let Some(space) = self.of.remove(&gone) {
+                self.spaces[space].tasks -= 1;
+            }
+        }
+        self.space(task).tells_all = tells_all;
+        ptrace::go_on(task, 0)
+    }
+
+    // A task has made another.
+    fn made(&mut self, task: Task, event: i32) -> io::Result<()> {
+        let new = ptrace::message(task)?;
+        let own = self.space(task);
+        if event == libc::PTRACE_EVENT_FORK {
+            let copy = own.copy();
+            self.spaces.push(copy);
+            self.of.insert(new, self.spaces.len() - 1);
+        } else {
+            own.tasks += 1;
+            let number = self.of[&task];
+            self.of.insert(new, number);
+        }
+        if self.early.remove(&new) {
+            // It may have ended meanwhile.
+            let _ = ptrace::go_on(new, 0);
+        }
+        ptrace::go_on(task, 0)
+    }
+
+    // A new task is there, or a signal stops one.
+    fn begun(&mut self, task: Task, signal: i32) -> io::Result<()> {
+        match signal {
+            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => {
+                ptrace::stay_stopped(task)
+            }
+            _ if !self.of.contains_key(&task) => {
+                self.early.insert(task);
+                Ok(())
+            }
+            _ => ptrace::go_on(task, 0),
+        }
+    }
+
+    // A task was refused memory: by us, or by the kernel.
+    fn refused(&mut self, task: Task, later: &mut Vec<i32>) -> io::Result<()> {
+        let address = ptrace::refused(task)?;
+        let page = |space: &Space| {
+            let at = address? / PAGE * PAGE;
+            space.closed.get(&at).map(|page| (at, *page))
+        };
+        self.space(task);
+        let number = self.of[&task];
+        let Some((at, page)) = page(&self.spaces[number]) else {
+            return ptrace::go_on(task, libc::SIGSEGV);
+        };
+        self.stops += 1;
+        let is_alone = self.spaces[number].tasks == 1;
+        if self.marks.is_fine(page) && is_alone && self.stops < MOST_STOPS && !self.gave_up {
+            return self.access(task, number, address.unwrap_or(at), later);
+        }
+        self.marks.read_page(page);
+        self.spaces[number].open(task, &[at], later)?;
+        ptrace::go_on(task, 0)
+    }
+
+    // Has a task do what it was refused, and no more.
+    fn access(
+        &mut self,
+        task: Task,
+        number: usize,
+        address: u64,
+        later: &mut Vec<i32>,
+    ) -> io::Result<()> {
+        let registers = ptrace::registers(task)?;
+        let mut code = [0; 15];
+        let length = self.spaces[number].read(task, registers.rip, &mut code)?;
+        let bytes = match access(&code[..length], &registers) {
+            Access::Flush { length } => {
+                let rip = registers.rip + length;
+                ptrace::set_registers(task, &Registers { rip, ..registers })?;
+                return ptrace::go_on(task, 0);
+            }
+            Access::Load(load) if self.is_in_one_page(number, load.at, load.size) => {
+                let mut bytes = [0; 8];
+                let wanted = &mut bytes[..load.size as usize];
+                if self.spaces[number].read(task, load.at, wanted)? as u64 == load.size {
+                    self.reads(number, load.at, load.size);
+                    ptrace::set_registers(task, &load.executed(bytes, &registers))?;
+                    return ptrace::go_on(task, 0);
+                }
+                Vec::new()
+            }
+            Access::Load(load) => {
+                vec![access::Bytes { at: load.at, size: load.size, reads: true, writes: false }]
+            }
+            Access::Bytes(bytes) => bytes,
+            Access::Unknown => Vec::new(),
+        };
+        let end = |one: &access::Bytes| one.at.saturating_add(one.size);
+        if !bytes.iter().any(|one| (one.at..end(one)).contains(&address)) {
+            // Not understood: the page counts as read.
+            let at = address / PAGE * PAGE;
+            let page = self.spaces[number].closed[&at];
+            self.marks.read_page(page);
+            self.spaces[number].open(task, &[at], later)?;
+            return ptrace::go_on(task, 0);
+        }
+        let mut closed = Vec::new();
+        for one in &bytes {
+            if one.reads {
+                self.reads(number, one.at, one.size);
+            }
+            closed.extend(self.spaces[number].closed_in(one.at, end(one)));
+        }
+        closed.sort_unstable();
+        closed.dedup();
+        let pages: Vec<u64> = closed.iter().map(|(at, _)| *at).collect();
+        self.spaces[number].open(task, &pages, later)?;
+        let mut ended = ptrace::step(task, later)?;
+        // A repeated instruction stops after each repetition.
+        while ended == libc::SIGTRAP && ptrace::registers(task)?.rip == registers.rip {
+            ended = ptrace::step(task, later)?;
+        }
+        if ended != libc::SIGTRAP {
+            // It fails by itself, and does so again.
+            closed.iter().for_each(|(_, page)| self.marks.read_page(*page));
+            return ptrace::go_on(task, 0);
+        }
+        for one in bytes.iter().filter(|one| one.writes) {
+            self.writes(number, one.at, one.size);
+        }
+        self.spaces[number].close(task, &closed, later)?;
+        ptrace::go_on(task, 0)
+    }
+
+    fn is_in_one_page(&self, number: usize, at: u64, size: u64) -> bool {
+        let page = at / PAGE * PAGE;
+        let is_readable = |mapping: Mapping| mapping.protection & libc::PROT_READ as u64 != 0;
+        at + size <= page + PAGE && self.spaces[number].mapping(at).is_some_and(is_readable)
+    }
+
+    // Parts of files that lie at addresses.
+    fn parts(&self, number: usize, at: u64, size: u64) -> Vec<(usize, u64, u64)> {
+        let end = at.saturating_add(size);
+        let part = |one: &Mapping| {
+            let (from, to) = (at.max(one.start), end.min(one.end));
+            (from < to).then(|| (one.file, one.offset + (from - one.start), to - from))
+        };
+        self.spaces[number].mappings.iter().filter_map(part).collect()
+    }
+
+    fn reads(&mut self, number: usize, at: u64, size: u64) {
+        for (file, from, size) in self.parts(number, at, size) {
+            self.marks.read(file, from, size);
+        }
+    }
+
+    fn writes(&mut self, number: usize, at: u64, size: u64) {
+        for (file, from, size) in self.parts(number, at, size) {
+            self.marks.written(file, from, size);
+        }
+    }
+
+    // The number of the file that a descriptor is of.
+    fn file(&self, task: Task, descriptor: u64) -> Option<usize> {
+        let path = format!("/proc/{task}/fd/{}", descriptor as i32);
+        let about = std::fs::metadata(path).ok()?;
+        self.files.iter().position(|one| *one == (about.dev(), about.ino()))
+    }
+}
