@@ -18,7 +18,7 @@ use crate::points::{Choice, Crash, Point, newest, points};
 use crate::pool::{Command, Pool, State};
 use crate::program::{Did, Program};
 use crate::question::Question;
-use crate::worker::{ImageFile, Ran, Setup, Status};
+use crate::worker::{Given, ImageFile, Ran, Setup, Status};
 
 /// All states of a point are examined if there are at most this many.
 const MOST_OF_A_POINT: usize = 4096;
@@ -101,6 +101,14 @@ pub enum ExamineError {
         /// What another has in its place.
         other: String,
     },
+    /// What recovery prints without any crash is refused.
+    #[error("--expect refuses what recovery prints {when}{said}")]
+    Refused {
+        /// On which files.
+        when: &'static str,
+        /// What the command that refuses it said.
+        said: String,
+    },
     /// Recovery fails without any crash.
     #[error("recovery fails without any crash: {status}{said}")]
     Broken {
@@ -125,6 +133,9 @@ pub struct Examination<'a> {
     kills: Vec<Arc<Outcome>>,
     clean: Outcome,
     first: Outcome,
+    // What `--expect` says, after so many acknowledgements, of lines that recovery printed: why they
+    // are wrong, if they are.
+    expected: FxHashMap<(usize, Vec<String>), Option<String>>,
     slowest: Duration,
     began: Instant,
     found: Examined,
@@ -163,6 +174,7 @@ impl<'a> Examination<'a> {
             kills: Vec::new(),
             clean: nothing.clone(),
             first: nothing,
+            expected: FxHashMap::default(),
             slowest: Duration::ZERO,
             began: Instant::now(),
             found: Examined::default(),
@@ -197,12 +209,62 @@ impl<'a> Examination<'a> {
             }
         }
         match self.clean.status {
-            Status::Exited(_) => Ok(()),
+            Status::Exited(_) => self.expects_both(),
             status => {
                 let said = format!(": {}", self.clean.errors);
                 Err(ExamineError::Broken { status, said })
             }
         }
+    }
+
+    // What is right without a crash must not be refused.
+    fn expects_both(&mut self) -> Result<(), ExamineError> {
+        let all = self.program.acknowledged.len();
+        let both = [
+            (0, self.first.clone(), "on the files as they were at first"),
+            (all, self.clean.clone(), "after a clean stop"),
+        ];
+        for (acknowledged, outcome, when) in both {
+            if let Some(said) = self.refuses(acknowledged, &outcome)? {
+                return Err(ExamineError::Refused { when, said });
+            }
+        }
+        Ok(())
+    }
+
+    // Why `--expect` says that an output is wrong, if it does.
+    fn refuses(
+        &mut self,
+        acknowledged: usize,
+        outcome: &Outcome,
+    ) -> Result<Option<String>, ExamineError> {
+        let Some(expect) = &self.question.expect else { return Ok(None) };
+        let key = (acknowledged, outcome.lines.clone());
+        if let Some(known) = self.expected.get(&key) {
+            return Ok(known.clone());
+        }
+        let lines = |lines: &mut dyn Iterator<Item = &String>| {
+            lines.fold(String::new(), |all, line| all + line + "\n")
+        };
+        let printed = &self.program.acknowledged[..acknowledged];
+        let given = Given {
+            input: lines(&mut printed.iter().flat_map(|one| &one.lines)),
+            recovered: lines(&mut outcome.lines.iter()),
+        };
+        let (text, time) = (expect.clone(), self.time());
+        let command = Command { text, time, given: Some(given) };
+        let state = State { image: Image::initial(self.program), open: Arc::default() };
+        let ran = self.run_on(&command, &[state])?.remove(0);
+        let said = String::from_utf8_lossy(&ran.output);
+        let errors = String::from_utf8_lossy(&ran.errors);
+        let line = said.lines().chain(errors.lines()).next();
+        let why = match (ran.status, line) {
+            (Status::Exited(0), _) => None,
+            (_, Some(line)) => Some(format!(": {line}")),
+            (status, None) => Some(format!(": {status}")),
+        };
+        self.expected.insert(key, why.clone());
+        Ok(why)
     }
 
     fn run_on(&self, command: &Command, states: &[State]) -> Result<Vec<Ran>, ExamineError> {
@@ -224,7 +286,7 @@ impl<'a> Examination<'a> {
 
     fn command(&self, time: Duration) -> Command {
         let text = self.question.recover.clone();
-        Command { text, time }
+        Command { text, time, given: None }
     }
 
     /// Examines all states, or as many as the limits allow. Calls `tell` with the share done.
@@ -391,7 +453,13 @@ impl<'a> Examination<'a> {
                 let (fault, outcome) = (Fault::Ends(outcome.status), (**outcome).clone());
                 let choice = Choice(Vec::new());
                 self.found.failures.push(Failure { point: number, choice, fault, outcome });
+            } else if self.question.expect.is_some() {
+                let outcome = outcome.clone();
+                self.judged(number, Choice(Vec::new()), &outcome)?;
             }
+        }
+        if self.question.expect.is_some() {
+            self.found.checkable = self.program.acknowledged.len() as u64;
         }
         Ok(())
     }
@@ -481,7 +549,11 @@ impl<'a> Examination<'a> {
             Verdict::Right => {}
             Verdict::Unknown => self.found.undecided += 1,
             Verdict::Wrong(fault) => {
-                let outcome = outcome.clone();
+                let mut outcome = outcome.clone();
+                if fault == Fault::Refused {
+                    let said = self.refuses(self.points[number].acknowledged, &outcome)?;
+                    outcome.errors = said.unwrap_or_default().trim_start_matches(": ").to_owned();
+                }
                 self.found.failures.push(Failure { point: number, choice, fault, outcome });
             }
         }
@@ -490,6 +562,10 @@ impl<'a> Examination<'a> {
 
     fn judge(&mut self, number: usize, outcome: &Outcome) -> Result<Verdict, ExamineError> {
         let verdict = self.right(number, &[]).judge(outcome);
+        if self.question.expect.is_some() && !matches!(verdict, Verdict::Wrong(Fault::Ends(_))) {
+            let refused = self.refuses(self.points[number].acknowledged, outcome)?;
+            return Ok(refused.map_or(Verdict::Right, |_| Verdict::Wrong(Fault::Refused)));
+        }
         if matches!(verdict, Verdict::Right | Verdict::Wrong(Fault::Ends(_))) {
             return Ok(verdict);
         }

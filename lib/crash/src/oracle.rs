@@ -47,6 +47,8 @@ pub enum Fault {
     Lost,
     /// Its output matches that after no kill.
     Differs,
+    /// The command that was given to check its output says so.
+    Refused,
 }
 
 /// What is right at a moment.

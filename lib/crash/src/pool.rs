@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::image::Image;
-use crate::worker::{Order, Ran, Setup, Worker};
+use crate::worker::{Given, Order, Ran, Setup, Worker};
 
 /// What is run on images.
 #[derive(Debug, Clone)]
@@ -16,6 +16,8 @@ pub struct Command {
     pub text: String,
     /// How long it may take.
     pub time: Duration,
+    /// What it is given besides the images.
+    pub given: Option<Given>,
 }
 
 /// An image to run it on.
@@ -103,6 +105,7 @@ fn one(
         sizes: image.sizes.clone(),
         command: command.text.clone(),
         time: command.time,
+        given: command.given.clone(),
         open: open.to_vec(),
     };
     worker.run(&changed, &order)

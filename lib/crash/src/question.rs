@@ -16,6 +16,11 @@ pub struct Question {
     /// The command that recovers, for the shell: it ends as after a clean stop, and prints what was
     /// kept.
     pub recover: String,
+    /// A command, for the shell, that says by its exit code 0 that recovery printed what it has to.
+    /// It gets the acknowledged lines as its standard input, and what recovery printed in a file,
+    /// whose path is in the variable `RECOVERED`. Without it, recovery has to print what it prints
+    /// after a kill.
+    pub expect: Option<String>,
     /// Exit codes of recovery that are right besides those seen without a crash.
     pub ok_status: Vec<i32>,
     /// Lines of its output that do not count.

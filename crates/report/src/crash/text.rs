@@ -81,6 +81,7 @@ fn title(found: &Found) -> String {
     match found.fault {
         Fault::Lost => "printed, then lost".into(),
         Fault::Differs => "recovery prints a state that never existed".into(),
+        Fault::Refused => "recovery prints what --expect refuses".into(),
         Fault::Ends(Status::TooLong) => "recovery does not end".into(),
         Fault::Ends(Status::TooMany) => "recovery starts processes without end".into(),
         Fault::Ends(Status::TooMuch) => "recovery prints without end".into(),

@@ -58,6 +58,13 @@ pub struct Crash {
     /// Recovery's lines to ignore; may be repeated
     #[arg(long, value_name = "REGEX")]
     pub ignore: Vec<String>,
+    /// A command that checks what recovery printed
+    ///
+    /// It takes the place of the comparison. It gets the acknowledged lines as its standard input
+    /// and what recovery printed in the file $RECOVERED, and ends with exit code 0 if that is
+    /// right.
+    #[arg(long, value_name = "CMD")]
+    pub expect: Option<String>,
     /// Exit codes of recovery that are right too
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub ok_status: Vec<i32>,

@@ -200,6 +200,7 @@ fn question(
     Ok(Question {
         written_back: medium.written_back(SECTOR),
         recover: asked.recover.clone(),
+        expect: asked.expect.clone(),
         ok_status: asked.ok_status.clone(),
         ignore: patterns.ignore,
         states: asked.states,

@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-pub use orders::{ImageFile, Order, Ran, Read as ReadWords, Setup, Status};
+pub use orders::{Given, ImageFile, Order, Ran, Read as ReadWords, Setup, Status};
 
 use view::View;
 

@@ -45,9 +45,20 @@ pub struct Order {
     pub command: String,
     /// How long it may take.
     pub time: Duration,
+    /// What it is given.
+    pub given: Option<Given>,
     /// Words, by their places, of which it matters whether and in which order the command reads
     /// them.
     pub open: Vec<u32>,
+}
+
+/// What a command is given besides the files.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Given {
+    /// Its standard input.
+    pub input: String,
+    /// What is in the file whose path is in the variable `RECOVERED`.
+    pub recovered: String,
 }
 
 /// The result of a run.

@@ -28,6 +28,9 @@ static LOOK: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 // Reported instead of a status.
 const TOO_MANY: i32 = -1;
 
+/// Where a command finds what recovery printed, if it is given that.
+pub(super) const RECOVERED: &str = "/dev/shm/recovered";
+
 /// Runs it below a root.
 pub(super) fn run(
     root: &Path,
@@ -37,12 +40,19 @@ pub(super) fn run(
 ) -> io::Result<Ran> {
     let pipe = || pipe_with(PipeFlags::CLOEXEC);
     let ((out, out_end), (errors, errors_end), (status, status_end)) = (pipe()?, pipe()?, pipe()?);
-    let input = File::open("/dev/null")?;
+    let input = match &order.given {
+        Some(given) => holding(&given.input)?,
+        None => File::open("/dev/null")?,
+    };
+    let command = match &order.given {
+        Some(_) => format!("export RECOVERED={RECOVERED}\n{}", order.command),
+        None => order.command.clone(),
+    };
     let read = rustix::fs::memfd_create("read", rustix::fs::MemfdFlags::CLOEXEC)?;
     let start = Start {
         root: text(root)?,
         directory: text(&setup.directory)?,
-        command: CString::new(order.command.as_bytes())?,
+        command: CString::new(command)?,
         input: input.as_raw_fd(),
         output: out_end.as_raw_fd(),
         errors: errors_end.as_raw_fd(),
@@ -81,6 +91,14 @@ pub(super) fn run(
     let all = |_| Marks::new(&setup.words, &order.open).all();
     let read = serde_json::from_slice(&text).unwrap_or_else(all);
     Ok(Ran { status, output: seen.output, errors: seen.errors, took, read })
+}
+
+// A file in memory with a text.
+fn holding(text: &str) -> io::Result<File> {
+    let mut file = File::from(rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
 }
 
 fn text(path: &Path) -> io::Result<CString> {

@@ -184,6 +184,9 @@ impl View {
         }
         self.mount_all()?;
         let root = self.own("root");
+        if let Some(given) = &order.given {
+            fs::write(self.inside(Path::new(run::RECOVERED)), &given.recovered)?;
+        }
         run::run(&root, &self.setup, &self.identities(), order)
     }
 
