@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use ringfence_crashcheck::{Profile, WrittenBack};
 use ringfence_system::whole;
-use ringfence_trace::events::Location;
-use ringfence_trace::recording::Reader;
 use serde::{Deserialize, Serialize};
 
 use crate::examine::Cut;
 use crate::findings::{Finding, Lost};
 use crate::oracle::Fault;
+use crate::places::Places;
+use crate::points::Crash;
 use crate::program::Program;
 use crate::worker::Status;
 
@@ -32,6 +32,13 @@ pub struct Answer {
     pub command: Vec<String>,
     /// The command that recovers.
     pub recover: String,
+    /// The command that checked what recovery printed; absent if it was compared with what recovery
+    /// prints after kills.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<String>,
+    /// Kills after which recovery was crashed, too; absent where that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kills: Option<Kills>,
     /// The files that the program mapped.
     pub files: Vec<String>,
     /// How stores become durable.
@@ -66,6 +73,16 @@ pub struct Answer {
     pub seconds: f64,
 }
 
+/// Kills after which recovery was crashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashKills"))]
+pub struct Kills {
+    /// Those that were examined.
+    pub examined: u64,
+    /// All.
+    pub all: u64,
+}
+
 /// How stores become durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashMedium"))]
@@ -92,6 +109,9 @@ pub struct Found {
     /// The stores that were lost in the smallest counterexample; none if a kill without a crash is
     /// enough.
     pub lost: Vec<LostStore>,
+    /// Where the program was killed, if it was recovery that crashed afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub killed: Option<Killed>,
     /// Acknowledgements that were printed before the crash.
     pub acknowledged: u64,
     /// The last acknowledged line; absent if there was none.
@@ -123,6 +143,18 @@ pub struct Found {
     pub images: PathBuf,
     /// A script that runs recovery on them without Ringfence.
     pub rerun: PathBuf,
+}
+
+/// Where a program was killed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashKilled"))]
+pub struct Killed {
+    /// The instruction before which it was; absent if it had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The last acknowledged line; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_line: Option<String>,
 }
 
 /// A store that a crash lost.
@@ -185,23 +217,27 @@ impl Answer {
 
     /// Whether all was examined, and its output compared.
     pub fn is_complete(&self) -> bool {
-        self.cut.is_none() && self.complete == self.points && self.undecided == 0
+        let kills = self.kills.is_none_or(|kills| kills.examined == kills.all);
+        self.cut.is_none() && self.complete == self.points && self.undecided == 0 && kills
     }
 }
 
-/// A finding, as it is stored; its images lie in a folder.
+/// A finding, as it is stored; its images lie in a folder. `killed` is where the program was killed
+/// before the recovery that crashed.
 pub fn found(
     finding: &Finding,
     program: &Program,
-    reader: &Reader,
-    images: PathBuf,
-    rerun: PathBuf,
+    places: Places<'_>,
+    killed: Option<&Crash>,
+    (images, rerun): (PathBuf, PathBuf),
 ) -> Found {
-    let place = |site: u32| -> Option<Location> {
-        let site = reader.site(site)?;
-        Some(reader.location(&site.module, site.address))
+    let named = |site: u32| places.name(site);
+    let line = |crash: &Crash| {
+        let last = crash.acknowledged.checked_sub(1);
+        last.and_then(|last| program.acknowledged.get(last)?.lines.last().cloned())
     };
-    let named = |site: u32| place(site).map_or_else(|| "unknown".into(), |at| at.name());
+    let killed =
+        killed.map(|killed| Killed { before: killed.before.map(named), last_line: line(killed) });
     let lost = |lost: &Lost| LostStore {
         at: named(lost.site),
         file: program.files[lost.file].path.clone(),
@@ -211,21 +247,21 @@ pub fn found(
     };
     let (own, right) = (&finding.outcome.lines, &finding.expected.lines);
     let at = (0..own.len().max(right.len())).find(|at| own.get(*at) != right.get(*at));
-    let line = |lines: &[String]| at.and_then(|at| lines.get(at).cloned());
+    let differs = |lines: &[String]| at.and_then(|at| lines.get(at).cloned());
     let crash = &finding.crash;
-    let last = crash.acknowledged.checked_sub(1).and_then(|last| program.acknowledged.get(last));
     Found {
         fault: finding.fault,
+        killed,
         lost: finding.lost.iter().map(lost).collect(),
         acknowledged: crash.acknowledged as u64,
-        last_line: last.and_then(|last| last.lines.last().cloned()),
+        last_line: line(crash),
         before: crash.before.map(named),
         right_after: crash.is_behind_acknowledgement,
         crashes: finding.crashes,
         status: finding.outcome.status,
         right_status: finding.expected.status,
-        printed: line(own),
-        right_line: line(right),
+        printed: differs(own),
+        right_line: differs(right),
         message: finding.outcome.errors.lines().last().map(str::to_owned),
         images,
         rerun,

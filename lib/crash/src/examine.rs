@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,7 +18,7 @@ use crate::known::{Known, Recovery};
 use crate::oracle::{Fault, Outcome, Right, Verdict};
 use crate::points::{Choice, Crash, Point, newest, points};
 use crate::pool::{Command, Pool, State};
-use crate::program::{Did, Program};
+use crate::program::{ALL_THREADS, Did, Program};
 use crate::question::Question;
 use crate::worker::{Given, ImageFile, Ran, Setup, Status};
 
@@ -64,6 +66,18 @@ pub struct Examined {
     pub cut: Option<Cut>,
     /// What fails.
     pub failures: Vec<Failure>,
+}
+
+impl Examined {
+    /// Another examination was done, too.
+    pub fn add(&mut self, other: &Self) {
+        self.points += other.points;
+        self.states += other.states;
+        self.merged += other.merged;
+        self.complete += other.complete;
+        self.undecided += other.undecided;
+        self.cut = self.cut.or(other.cut);
+    }
 }
 
 /// What ended the examination early.
@@ -129,7 +143,11 @@ pub struct Examination<'a> {
     // What is certain at each point, kept for the one that is looked at.
     certain: (usize, Image),
     known: Known,
-    // At each point, what a kill leaves.
+    // The first point that is examined, and the first of which it has to be known what a kill
+    // leaves.
+    from: usize,
+    start: usize,
+    // At each point from there on, what a kill leaves.
     kills: Vec<Arc<Outcome>>,
     clean: Outcome,
     first: Outcome,
@@ -171,6 +189,8 @@ impl<'a> Examination<'a> {
             points: points(program, question.written_back),
             certain: (0, initial.clone()),
             known: Known::default(),
+            from: 0,
+            start: 0,
             kills: Vec::new(),
             clean: nothing.clone(),
             first: nothing,
@@ -179,6 +199,10 @@ impl<'a> Examination<'a> {
             began: Instant::now(),
             found: Examined::default(),
         };
+        if let Some(steps) = program.killed_at {
+            this.from = this.points.partition_point(|point| point.steps <= steps);
+            this.start = this.from.checked_sub(1).map_or(0, |last| this.begins(last));
+        }
         this.without_a_crash(initial)?;
         Ok(this)
     }
@@ -252,7 +276,7 @@ impl<'a> Examination<'a> {
             recovered: lines(&mut outcome.lines.iter()),
         };
         let (text, time) = (expect.clone(), self.time());
-        let command = Command { text, time, given: Some(given) };
+        let command = Command { text, time, given: Some(given), keep: None };
         let state = State { image: Image::initial(self.program), open: Arc::default() };
         let ran = self.run_on(&command, &[state])?.remove(0);
         let said = String::from_utf8_lossy(&ran.output);
@@ -286,7 +310,7 @@ impl<'a> Examination<'a> {
 
     fn command(&self, time: Duration) -> Command {
         let text = self.question.recover.clone();
-        Command { text, time, given: None }
+        Command { text, time, given: None, keep: None }
     }
 
     /// Examines all states, or as many as the limits allow. Calls `tell` with the share done.
@@ -294,12 +318,12 @@ impl<'a> Examination<'a> {
     /// # Errors
     /// Where recovery cannot be run any more.
     pub fn run(&mut self, mut tell: impl FnMut(f64)) -> Result<Examined, ExamineError> {
-        self.found.points = self.points.len() as u64;
+        self.found.points = (self.points.len() - self.from) as u64;
         self.after_kills()?;
         const PASSES: u32 = 5;
         let mut is_complete = vec![false; self.points.len()];
         for pass in 0..PASSES {
-            for (number, is_complete) in is_complete.iter_mut().enumerate() {
+            for (number, is_complete) in is_complete.iter_mut().enumerate().skip(self.from) {
                 if self.is_over() {
                     break;
                 }
@@ -428,6 +452,9 @@ impl<'a> Examination<'a> {
                 image.step(self.program, step.did);
             }
             done = steps;
+            if number < self.start {
+                continue;
+            }
             let open = self.points[number].open.clone();
             states.push(State { image: image.clone(), open });
             if states.len() == BATCH {
@@ -438,7 +465,8 @@ impl<'a> Examination<'a> {
         let recoveries = self.outcomes(states)?;
         self.kills.extend(recoveries.into_iter().map(|one| one.outcome));
         let mut before = &self.first;
-        for (number, point) in self.points.iter().enumerate() {
+        let counted = if self.from == 0 { &self.points[..] } else { &[] };
+        for (number, point) in counted.iter().enumerate() {
             let is_first_behind =
                 number == 0 || self.points[number - 1].acknowledged < point.acknowledged;
             if point.acknowledged > 0 && is_first_behind {
@@ -446,19 +474,18 @@ impl<'a> Examination<'a> {
                 before = &self.kills[number];
             }
         }
-        for number in 0..self.points.len() {
+        for number in self.from..self.points.len() {
             let statuses = self.statuses(number);
-            let outcome = &self.kills[number];
+            let outcome = self.kills[number - self.start].clone();
             if !statuses.contains(&outcome.status) {
-                let (fault, outcome) = (Fault::Ends(outcome.status), (**outcome).clone());
+                let (fault, outcome) = (Fault::Ends(outcome.status), (*outcome).clone());
                 let choice = Choice(Vec::new());
                 self.found.failures.push(Failure { point: number, choice, fault, outcome });
             } else if self.question.expect.is_some() {
-                let outcome = outcome.clone();
                 self.judged(number, Choice(Vec::new()), &outcome)?;
             }
         }
-        if self.question.expect.is_some() {
+        if self.question.expect.is_some() && self.from == 0 {
             self.found.checkable = self.program.acknowledged.len() as u64;
         }
         Ok(())
@@ -584,6 +611,9 @@ impl<'a> Examination<'a> {
 
     fn acknowledged_by_all(&self, so_far: usize) -> usize {
         let printed = &self.program.acknowledged[..so_far];
+        if printed.last().is_some_and(|last| last.thread == ALL_THREADS) {
+            return so_far;
+        }
         let mut last: FxHashMap<u32, usize> = FxHashMap::default();
         for (number, one) in printed.iter().enumerate() {
             last.insert(one.thread, number + 1);
@@ -593,17 +623,22 @@ impl<'a> Examination<'a> {
 
     fn right<'o>(&'o self, number: usize, between: &[&'o Outcome]) -> Right<'o> {
         let begins = self.begins(number);
-        let mut since: Vec<&Outcome> =
-            self.kills[begins..=number].iter().map(|kill| &**kill).collect();
+        let mut since: Vec<&Outcome> = self.since(begins..number + 1).collect();
         since.extend(between);
         let mut before: Vec<&Outcome> = Vec::new();
         if self.acknowledged_by_all(self.points[number].acknowledged) == 0 {
             since.push(&self.first);
         } else {
-            before.extend(self.kills[..begins].iter().map(|kill| &**kill));
+            before.extend(self.since(self.start..begins));
             before.push(&self.first);
         }
         Right { statuses: self.statuses(number), since, before }
+    }
+
+    // What recovery does after kills at these points.
+    fn since(&self, points: Range<usize>) -> impl Iterator<Item = &Outcome> {
+        let kills = &self.kills[points.start - self.start..points.end - self.start];
+        kills.iter().map(|kill| &**kill)
     }
 
     // After kills at any moment since the last acknowledgement.
@@ -666,7 +701,7 @@ impl<'a> Examination<'a> {
 
     /// What recovery does after a kill at a point.
     pub(crate) fn kill(&self, point: usize) -> &Outcome {
-        &self.kills[point]
+        &self.kills[point - self.start]
     }
 
     /// Where a point is.
@@ -687,6 +722,44 @@ impl<'a> Examination<'a> {
         let leaves = point.decided(choice);
         point.image(&certain, &self.program.initial, &self.program.words, &leaves)
     }
+
+    /// Records a recovery after a kill at a point into a folder: what it did, which is nothing where
+    /// there is no recording.
+    ///
+    /// # Errors
+    /// Where it cannot be run.
+    pub(crate) fn record(&mut self, point: usize, to: &Path) -> Result<Outcome, ExamineError> {
+        // In memory of the worker's view.
+        const RECORDING: &str = "/dev/shm/recording";
+        let files: String = self
+            .program
+            .files
+            .iter()
+            .map(|file| format!(" --file {}", quoted(&file.path)))
+            .collect();
+        let text = format!(
+            "exec {} trace --in-place{files} --out {RECORDING} -- /bin/sh -c {}",
+            quoted(&self.question.program.to_string_lossy()),
+            quoted(&self.question.recover)
+        );
+        let time = self.time() + LEAST_TIME;
+        let keep = Some((RECORDING.into(), to.to_owned()));
+        let command = Command { text, time, given: None, keep };
+        let image = self.image_of(point, &Choice(Vec::new()));
+        let ran = self.run_on(&command, &[State { image, open: Arc::default() }])?.remove(0);
+        let outcome = Outcome::of(&ran, &self.question.ignore);
+        if !outcome.is_as(self.kill(point)) {
+            let Outcome { status, errors, .. } = outcome;
+            let said = format!("it ends with {status} then: {errors}");
+            return Err(system("recovery cannot be recorded")(io::Error::other(said)));
+        }
+        Ok(outcome)
+    }
+}
+
+// A word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> ExamineError {

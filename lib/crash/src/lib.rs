@@ -1,22 +1,26 @@
 //! After which crash does a recorded program's own recovery lose or corrupt data?
 
+mod again;
 mod answer;
 mod examine;
 mod findings;
 mod image;
 mod known;
 mod oracle;
+mod places;
 mod points;
 mod pool;
 mod program;
 mod question;
 pub mod worker;
 
-pub use answer::{ANSWER, Answer, Found, LostStore, Medium, SCHEMA, found};
+pub use again::{Again, AgainError, FindingAgain, again};
+pub use answer::{ANSWER, Answer, Found, Killed, Kills, LostStore, Medium, SCHEMA, found};
 pub use examine::{Cut, Examination, ExamineError, Examined, Failure};
 pub use findings::{Finding, Lost, findings};
 pub use image::Image;
 pub use oracle::{Fault, Outcome};
+pub use places::Places;
 pub use points::{Choice, Crash, Point};
 pub use program::{Acknowledged, Did, Program, ProgramError, ProgramFile, Step};
 pub use question::Question;

@@ -18,6 +18,8 @@ pub struct Command {
     pub time: Duration,
     /// What it is given besides the images.
     pub given: Option<Given>,
+    /// A folder that it leaves, and where that is copied to.
+    pub keep: Option<(PathBuf, PathBuf)>,
 }
 
 /// An image to run it on.
@@ -106,6 +108,7 @@ fn one(
         command: command.text.clone(),
         time: command.time,
         given: command.given.clone(),
+        keep: command.keep.clone(),
         open: open.to_vec(),
     };
     worker.run(&changed, &order)

@@ -10,7 +10,7 @@ use std::path::Path;
 use regex_lite::Regex;
 use ringfence_crashcheck::{Kind, WORD, Write};
 use ringfence_persist::Flush;
-use ringfence_trace::events::{Action, Event, Medium, Place};
+use ringfence_trace::events::{Action, Event, Medium, Place, TracedFile};
 use ringfence_trace::recording::{Reader, RecordingError};
 
 use crate::worker::ImageFile;
@@ -20,7 +20,7 @@ const FILE: usize = 1 << 40;
 const LINE: u64 = 64;
 
 /// A recorded program.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Program {
     /// The files that it mapped.
     pub files: Vec<ProgramFile>,
@@ -36,10 +36,13 @@ pub struct Program {
     pub threads: usize,
     /// Writes that had several lines in one.
     pub batches: usize,
+    /// How many of the steps are those of the program that was recorded; those behind it are of a
+    /// recovery after a kill.
+    pub killed_at: Option<usize>,
 }
 
 /// A file that a recorded program mapped.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ProgramFile {
     /// Its path.
     pub path: String,
@@ -82,9 +85,14 @@ pub enum Did {
 pub struct Acknowledged {
     /// The lines, without line ends.
     pub lines: Vec<String>,
-    /// Which thread.
+    /// Which thread; [`ALL_THREADS`] where it says something of all.
     pub thread: u32,
 }
+
+/// In the place of a thread's number.
+pub const ALL_THREADS: u32 = u32::MAX;
+/// What is added to the numbers of a recovery's threads and instructions.
+pub const OF_RECOVERY: u32 = 1 << 30;
 
 /// Why a recording cannot be examined.
 #[derive(Debug, thiserror::Error)]
@@ -117,18 +125,55 @@ impl Program {
             }
             file.pages.insert(at.offset, bytes);
         }
-        let calls = calls(reader)?;
         let mut building = Building::new(&mut program, acknowledge);
-        for event in reader.events() {
-            let event = event?;
-            building.add(&event)?;
-            for (call, range) in calls.get(&event.sequence).into_iter().flatten() {
-                let did = Did::SyncBegins(*call, range.start, range.end);
-                building.step(&event, did);
-            }
-        }
+        building.all(reader)?;
         building.end();
         Ok(program)
+    }
+
+    /// The program up to a kill behind so many steps, and then a recovery, which has printed this
+    /// by its end.
+    ///
+    /// # Errors
+    /// Where the recording of the recovery cannot be read, or has a file that is too long. Without
+    /// one, recovery has stored nothing.
+    pub fn killed(
+        &self,
+        steps: usize,
+        recovery: Option<&Reader>,
+        printed: Vec<String>,
+    ) -> Result<Self, ProgramError> {
+        let acknowledged = self.steps[..steps].iter().rev().find_map(|step| match step.did {
+            Did::Acknowledged(number) => Some(number + 1),
+            _ => None,
+        });
+        let mut program = Self {
+            files: self.files.clone(),
+            steps: self.steps[..steps].to_vec(),
+            acknowledged: self.acknowledged[..acknowledged.unwrap_or(0)].to_vec(),
+            killed_at: Some(steps),
+            ..Self::default()
+        };
+        let mut building = Building::new(&mut program, None);
+        building.words = self.words.iter().copied().collect();
+        building.go_on();
+        if let Some(reader) = recovery {
+            let files = &reader.manifest().files;
+            building.files = files.iter().map(|file| self.number(file)).collect();
+            building.added = OF_RECOVERY;
+            building.all(reader)?;
+        }
+        let number = building.program.acknowledged.len();
+        building.program.acknowledged.push(Acknowledged { lines: printed, thread: ALL_THREADS });
+        let did = Did::Acknowledged(number);
+        building.program.steps.push(Step { thread: OF_RECOVERY, site: 0, did });
+        building.end();
+        Ok(program)
+    }
+
+    // The number of a file that another recording has, too.
+    fn number(&self, other: &TracedFile) -> Option<usize> {
+        self.files.iter().position(|file| file.path == other.path)
     }
 
     /// Writes what each file held before the program stored to it, into files of a folder with the
@@ -189,6 +234,9 @@ fn linear(at: Place) -> usize {
 
 // Calls that make something durable, by the event that came last before each began: their numbers,
 // and the bytes.
+// Numbers of this reader's own calls are not below it.
+const OWN: u32 = 1 << 31;
+
 type Calls = BTreeMap<u64, Vec<(u32, Range<usize>)>>;
 
 fn calls(reader: &Reader) -> Result<Calls, RecordingError> {
@@ -211,8 +259,14 @@ fn calls(reader: &Reader) -> Result<Calls, RecordingError> {
 
 struct Building<'p> {
     program: &'p mut Program,
+    // The program's numbers of the recording's files; those that are not there are left out.
+    files: Vec<Option<usize>>,
+    // What is added to the recording's threads and instructions.
+    added: u32,
     acknowledge: Option<&'p Regex>,
     calls: u32,
+    // The number of the recording's first.
+    first_call: u32,
     // Calls of this reader's own, which are over at once.
     own_calls: u32,
     sizes: Vec<u64>,
@@ -225,16 +279,84 @@ struct Building<'p> {
 impl<'p> Building<'p> {
     fn new(program: &'p mut Program, acknowledge: Option<&'p Regex>) -> Self {
         let sizes = program.files.iter().map(|file| file.size).collect();
+        let files = (0..program.files.len()).map(Some).collect();
         Self {
             program,
+            files,
+            added: 0,
             acknowledge,
             calls: 0,
+            first_call: 0,
             own_calls: u32::MAX,
             sizes,
             words: BTreeSet::new(),
             threads: BTreeSet::new(),
             begun: Vec::new(),
         }
+    }
+
+    // All that a recording has.
+    fn all(&mut self, reader: &Reader) -> Result<(), ProgramError> {
+        let calls = calls(reader)?;
+        for event in reader.events() {
+            let Some(event) = self.own(event?) else { continue };
+            self.add(&event)?;
+            for (call, range) in calls.get(&event.sequence).into_iter().flatten() {
+                let place = |byte: usize| {
+                    let file = self.files.get(byte / FILE).copied().flatten()?;
+                    Some(file * FILE + byte % FILE)
+                };
+                if let (Some(from), length) = (place(range.start), range.len()) {
+                    let did = Did::SyncBegins(*call + self.first_call, from, from + length);
+                    self.step(&event, did);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // An event of the recording in the program's own numbers; none of a file that it lacks.
+    fn own(&self, mut event: Event) -> Option<Event> {
+        let own = |file: &mut u32| {
+            let number = self.files.get(*file as usize).copied().flatten();
+            number.map(|number| *file = number as u32)
+        };
+        match &mut event.action {
+            Action::Store { at, .. }
+            | Action::NonTemporal { at, .. }
+            | Action::Load { at, .. }
+            | Action::Flush { at, .. }
+            | Action::Msync { at, .. }
+            | Action::SyncRange { at, .. }
+            | Action::Map { at, .. }
+            | Action::Unmap { at, .. }
+            | Action::Write { at, .. }
+            | Action::Locked { stores: Some((at, _)) } => own(&mut at.file)?,
+            Action::Truncate { file, .. } => own(file)?,
+            Action::Locked { stores: None }
+            | Action::Sfence
+            | Action::Mfence
+            | Action::Output { .. } => {}
+        }
+        event.thread += self.added;
+        if event.site != 0 {
+            event.site += self.added;
+        }
+        Some(event)
+    }
+
+    // Goes on where the program's steps end.
+    fn go_on(&mut self) {
+        for step in &self.program.steps {
+            match step.did {
+                Did::Size(file, size) => self.sizes[file] = size,
+                Did::SyncBegins(call, ..) if call < OWN => self.calls = self.calls.max(call + 1),
+                Did::SyncBegins(call, ..) => self.own_calls = self.own_calls.min(call - 1),
+                _ => {}
+            }
+            self.threads.insert(step.thread);
+        }
+        self.first_call = self.calls;
     }
 
     fn step(&mut self, event: &Event, did: Did) {
@@ -370,7 +492,7 @@ impl<'p> Building<'p> {
 
 #[cfg(test)]
 mod tests {
-    use ringfence_trace::events::{Ended, TracedFile};
+    use ringfence_trace::events::Ended;
     use ringfence_trace::recording::{About, Writer};
 
     use super::*;

@@ -65,7 +65,13 @@ pub(crate) fn title_of(found: &Found) -> String {
 pub(crate) fn story(found: &Found, answer: &Answer) -> Vec<(&'static str, String)> {
     let mut lines: Vec<(&str, String)> =
         found.lost.iter().map(|lost| ("lost", lost_store(lost, answer))).collect();
-    lines.push(("crash", crash_at(found)));
+    match &found.killed {
+        None => lines.push(("crash", crash_at(found))),
+        Some(killed) => {
+            lines.push(("kill", place_of(false, killed.last_line.as_deref(), &killed.before)));
+            lines.push(("crash", format!("of the recovery after it, {}", crash_at(found))));
+        }
+    }
     lines.push(("recovery", recovery(found)));
     lines.push(("remedy", remedy(found, answer)));
     lines.push(("files", found.images.display().to_string()));
@@ -103,8 +109,12 @@ fn lost_store(lost: &LostStore, answer: &Answer) -> String {
 }
 
 fn crash_at(found: &Found) -> String {
-    let line = found.last_line.as_deref().map(|line| format!("'{line}'"));
-    match (found.right_after, line, &found.before) {
+    place_of(found.right_after, found.last_line.as_deref(), &found.before)
+}
+
+fn place_of(is_behind: bool, line: Option<&str>, before: &Option<String>) -> String {
+    let line = line.map(|line| format!("'{line}'"));
+    match (is_behind, line, before) {
         (true, Some(line), _) => format!("right after {line} was printed"),
         (_, Some(line), Some(before)) => format!("before {before}, after {line} was printed"),
         (_, Some(line), None) => format!("at the end, after {line} was printed"),
@@ -132,7 +142,8 @@ fn recovery(found: &Found) -> String {
         (None, None) => {}
     }
     if let Some(message) = &found.message {
-        add(format!("says '{message}'"));
+        let whose = if found.fault == Fault::Refused { "--expect says" } else { "says" };
+        add(format!("{whose} '{message}'"));
     }
     text
 }
@@ -147,6 +158,14 @@ fn remedy(found: &Found, answer: &Answer) -> String {
     } else {
         "before the stores that depend on it"
     };
+    if found.killed.is_some() {
+        let what = match answer.medium {
+            Medium::Pages => "msync or fsync",
+            Medium::PmemEadr => "an sfence",
+            _ => "a flush and an sfence",
+        };
+        return format!("{what} for these bytes in recovery, {before}");
+    }
     let what = match (answer.medium, &first.flushed) {
         (Medium::Pages, _) => "msync or fsync",
         (Medium::PmemEadr, _) => "an sfence after",
@@ -163,7 +182,9 @@ fn remedy(found: &Found, answer: &Answer) -> String {
 /// What was examined, and what was not.
 pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     let mut notes = Vec::new();
-    if answer.acknowledged == 0 {
+    if answer.expect.is_some() {
+        notes.push("What recovery prints was checked by the command of --expect.".into());
+    } else if answer.acknowledged == 0 {
         notes.push(
             "The program printed no line, so nothing was acknowledged: only the way in which \
              recovery ends was checked."
@@ -193,6 +214,13 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
             "The output of {} states cannot be judged, because several operations may have been in \
              progress.",
             count(answer.undecided)
+        ));
+    }
+    if let Some(kills) = answer.kills {
+        notes.push(format!(
+            "Recovery was crashed, too, after {} of {} kills.",
+            count(kills.examined),
+            count(kills.all)
         ));
     }
     let left = answer.points - answer.complete;

@@ -68,6 +68,12 @@ pub struct Crash {
     /// Exit codes of recovery that are right too
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub ok_status: Vec<i32>,
+    /// 2: recovery crashes too, after a kill
+    ///
+    /// The program is killed at each crash point, which loses no store, and the recovery that
+    /// follows crashes. What it has printed is an acknowledgement, and has to survive.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub crashes: u8,
     /// Examine at most so many states
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
     pub states: u64,

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use regex_lite::Regex;
 use ringfence_crash::worker::ImageFile;
 use ringfence_crash::{
-    Answer, Cut, Examination, Finding, Found, Medium, Program, Question, SCHEMA, findings, found,
+    Again, Answer, Cut, Examination, Examined, Finding, Kills, Medium, Places, Program, Question,
+    SCHEMA, findings, found,
 };
 use ringfence_experiment::units::Span;
 use ringfence_machine::features::Features;
@@ -235,19 +236,35 @@ impl Examining<'_> {
         let started = Instant::now();
         let examined = examination.run(|share| show.share(started, share));
         show.end();
-        let examined = examined.map_err(Failure::failed_by)?;
+        let mut examined = examined.map_err(Failure::failed_by)?;
         let causes = findings(&mut examination, &examined.failures);
-        let (causes, other_crashes) = causes.map_err(Failure::failed_by)?;
+        let (causes, mut other_crashes) = causes.map_err(Failure::failed_by)?;
+        let again = self.again(&mut examination, question, &images, &examined)?;
         drop(examination);
-        let kept = |(number, finding): (usize, &Finding)| {
-            self.keep(number + 1, finding, &images, question)
-        };
-        let causes = causes.iter().enumerate().map(kept).collect::<Result<Vec<_>, _>>()?;
+        let mut kept = Vec::new();
+        let places = Places { program: self.reader, recovery: None };
+        for finding in &causes {
+            let number = kept.len() + 1;
+            let (images, rerun) = self.keep(number, finding, self.program, &images, question)?;
+            kept.push(found(finding, self.program, places, None, (images, rerun)));
+        }
+        for one in again.iter().flat_map(|again| &again.findings) {
+            let number = kept.len() + 1;
+            let files = self.keep(number, &one.finding, &one.program, &images, question)?;
+            let places = Places { recovery: one.recovery.as_ref(), ..places };
+            kept.push(found(&one.finding, &one.program, places, Some(&one.killed), files));
+        }
+        if let Some(again) = &again {
+            examined.add(&again.examined);
+            other_crashes += again.other_crashes;
+        }
         Ok(Answer {
             schema: SCHEMA,
             kind: "crash".into(),
             command: self.reader.manifest().about.command.clone(),
             recover: self.asked.recover.clone(),
+            expect: self.asked.expect.clone(),
+            kills: again.map(|Again { kills: (examined, all), .. }| Kills { examined, all }),
             files: self.program.files.iter().map(|file| file.path.clone()).collect(),
             medium,
             points: examined.points,
@@ -260,10 +277,34 @@ impl Examining<'_> {
             batches: self.program.batches as u64,
             threads: self.program.threads as u64,
             cut: examined.cut,
-            findings: causes,
+            findings: kept,
             other_crashes,
             seconds: began.elapsed().as_secs_f64(),
         })
+    }
+
+    // Crashes recovery, too, if that was asked for and nothing has ended the examination.
+    fn again(
+        &self,
+        examination: &mut Examination<'_>,
+        question: &Question,
+        images: &[ImageFile],
+        examined: &Examined,
+    ) -> Result<Option<Again>, Failure> {
+        if self.asked.crashes < 2 {
+            return Ok(None);
+        }
+        if examined.cut.is_some() {
+            let all = examination.points.len() as u64;
+            return Ok(Some(Again { kills: (0, all), ..Again::default() }));
+        }
+        let mut show = Show::new(self.asked.quiet);
+        show.begin("crashes of recovery");
+        let started = Instant::now();
+        let tell = |share| show.share(started, share);
+        let again = ringfence_crash::again(examination, question, images, self.reader, tell);
+        show.end();
+        again.map(Some).map_err(Failure::failed_by)
     }
 
     // The files as they are in a state, and a script that runs recovery on them.
@@ -271,9 +312,10 @@ impl Examining<'_> {
         &self,
         number: usize,
         finding: &Finding,
+        program: &Program,
         before: &[ImageFile],
         question: &Question,
-    ) -> Result<Found, Failure> {
+    ) -> Result<(PathBuf, PathBuf), Failure> {
         let whole = fs::canonicalize(self.dir).map_err(Failure::failed_by)?;
         let folder = whole.join(number.to_string());
         fs::create_dir_all(&folder).map_err(Failure::failed_by)?;
@@ -284,7 +326,7 @@ impl Examining<'_> {
             if kept.exists() {
                 kept = folder.join(format!("{file}-{}", name.to_string_lossy()));
             }
-            let written = finding.image.write(self.program, file, &image.initial, &kept);
+            let written = finding.image.write(program, file, &image.initial, &kept);
             written.map_err(Failure::failed_by)?;
             mounts += &mount(&kept, &image.path);
         }
@@ -302,7 +344,7 @@ impl Examining<'_> {
             escaped(&self.asked.recover)
         );
         fs::write(&rerun, text).map_err(Failure::failed_by)?;
-        Ok(found(finding, self.program, self.reader, folder, rerun))
+        Ok((folder, rerun))
     }
 }
 

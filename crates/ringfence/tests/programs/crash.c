@@ -160,6 +160,15 @@ static void other_thread(uint64_t n) {
   done(n);
 }
 
+// Right by itself. After a kill, its recovery prints a count that may not be durable.
+static void unflushed_recovery(uint64_t n) {
+  entry(n)[0] = 1000 + n;
+  persist((void *)entry(n));
+  *count() = n + 1;
+  persist((void *)count());
+  done(n);
+}
+
 static int list(const char *name) {
   if (!strcmp(name, "hangs")) for (;;) pause();
   if (!strcmp(name, "forks")) for (;;) if (fork() < 0) usleep(1000);
@@ -187,6 +196,7 @@ static int list(const char *name) {
     return 0;
   }
   uint64_t n = *count();
+  if (!strcmp(name, "unflushed_recovery") && !bad) persist((void *)count());
   printf("%lu entries\n", (unsigned long)n);
   for (uint64_t i = 0; i < n; i++) {
     uint64_t value = !strcmp(name, "two_files") ? *word(1, 8 * i)
@@ -201,6 +211,7 @@ static const struct { const char *name; void (*append)(uint64_t); } ALL[] = {
   {"early", early}, {"two_lines", two_lines}, {"two_files", two_files},
   {"wrong_range", wrong_range}, {"creation", creation}, {"clflush_alone", clflush_alone},
   {"non_temporal", non_temporal}, {"other_thread", other_thread},
+  {"unflushed_recovery", unflushed_recovery},
   {"hangs", missing_flush}, {"forks", missing_flush}, {"fills", missing_flush},
   {"timestamp", missing_flush},
 };

@@ -83,6 +83,45 @@ fn processors_differ_in_what_they_order() {
 }
 
 #[test]
+fn a_recovery_that_flushes_nothing_loses_what_it_printed_when_it_crashes_after_a_kill() {
+    let Some(folder) = built() else { return };
+    let name = "unflushed_recovery";
+    let once = crash(&folder, name, "bad", &PMEM);
+    assert_eq!(once.code(), Some(0), "{}{}", once.stdout, once.stderr);
+    let twice: Vec<&str> = PMEM.iter().copied().chain(["--crashes", "2"]).collect();
+    let bad = crash(&folder, name, "bad", &twice);
+    assert_eq!(bad.code(), Some(3), "{}{}", bad.stdout, bad.stderr);
+    let answer = &bad.json_of_any()["crash"];
+    let found = &answer["findings"][0];
+    assert_eq!(found["fault"], "lost", "{found}");
+    assert!(found["lost"][0]["at"].as_str().unwrap().starts_with(name), "{found}");
+    assert!(found["killed"]["before"].is_string(), "{found}");
+    assert_eq!(answer["kills"]["examined"], answer["kills"]["all"]);
+    let good = crash(&folder, name, "good", &twice);
+    assert_eq!(good.code(), Some(0), "{}{}", good.stdout, good.stderr);
+}
+
+#[test]
+fn a_command_can_check_what_recovery_prints() {
+    let Some(folder) = built() else { return };
+    let check = "n=$(grep -c appended); m=$(sed -n 's/ entries//p' $RECOVERED)
+        test $m -ge $n && test $m -le $((n + 1)) || { echo $n appended, $m there; false; }";
+    let expect: Vec<&str> = PMEM.iter().copied().chain(["--expect", check]).collect();
+    let bad = crash(&folder, "early", "bad", &expect);
+    assert_eq!(bad.code(), Some(3), "{}{}", bad.stdout, bad.stderr);
+    let found = &bad.json_of_any()["crash"]["findings"][0];
+    assert_eq!(found["fault"], "refused", "{found}");
+    assert_eq!(found["message"], "1 appended, 0 there", "{found}");
+    let good = crash(&folder, "early", "good", &expect);
+    assert_eq!(good.code(), Some(0), "{}{}", good.stdout, good.stderr);
+    let never: Vec<&str> = PMEM.iter().copied().chain(["--expect", "echo no; false"]).collect();
+    let refused = crash(&folder, "early", "good", &never);
+    assert_eq!(refused.code(), Some(2));
+    let said = "--expect refuses what recovery prints on the files as they were at first: no";
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+}
+
+#[test]
 fn the_failure_shows_without_ringfence_and_the_files_stay_as_they_were() {
     let Some(folder) = built() else { return };
     let planted = crash(&folder, "missing_flush", "bad", &PMEM);

@@ -47,6 +47,9 @@ pub struct Order {
     pub time: Duration,
     /// What it is given.
     pub given: Option<Given>,
+    /// A folder that it leaves in its view, and where that is copied to. Such a command is not
+    /// followed.
+    pub keep: Option<(PathBuf, PathBuf)>,
     /// Words, by their places, of which it matters whether and in which order the command reads
     /// them.
     pub open: Vec<u32>,

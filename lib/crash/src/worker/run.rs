@@ -62,6 +62,7 @@ pub(super) fn run(
         open: &order.open,
         files,
         read: read.as_raw_fd(),
+        is_followed: order.keep.is_none(),
     };
     let began = Instant::now();
     let init = start.begin()?;
@@ -237,6 +238,7 @@ struct Start<'s> {
     open: &'s [u32],
     files: &'s [(u64, u64)],
     read: RawFd,
+    is_followed: bool,
 }
 
 impl Start<'_> {
@@ -283,7 +285,7 @@ impl Start<'_> {
                 self.fail(b"no process can be started");
             }
             // Where it is not followed, everything counts as read.
-            let is_followed = u8::from(ptrace::seize(command).is_ok());
+            let is_followed = u8::from(self.is_followed && ptrace::seize(command).is_ok());
             libc::write(go[1], (&raw const is_followed).cast(), 1);
             let marks = Marks::new(self.words, self.open);
             self.follow(command, Follower::new(marks, self.files, command), &child)
@@ -357,7 +359,10 @@ impl Start<'_> {
                 libc::setrlimit(what, &raw const limit);
             };
             limit(libc::RLIMIT_CORE, 0);
-            limit(libc::RLIMIT_FSIZE, self.disk);
+            if self.is_followed {
+                // A recorder has large files, which stay empty.
+                limit(libc::RLIMIT_FSIZE, self.disk);
+            }
             if is_followed == 1 && !filter::tell_of_calls() {
                 self.fail(b"its calls cannot be followed");
             }

@@ -187,7 +187,15 @@ impl View {
         if let Some(given) = &order.given {
             fs::write(self.inside(Path::new(run::RECOVERED)), &given.recovered)?;
         }
-        run::run(&root, &self.setup, &self.identities(), order)
+        let ran = run::run(&root, &self.setup, &self.identities(), order)?;
+        if let Some((from, to)) = &order.keep {
+            fs::create_dir_all(to)?;
+            for entry in fs::read_dir(self.inside(from))? {
+                let entry = entry?;
+                fs::copy(entry.path(), to.join(entry.file_name()))?;
+            }
+        }
+        Ok(ran)
     }
 
     // Device and inode of each file, as commands see them.
