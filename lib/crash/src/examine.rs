@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,8 +19,9 @@ use crate::known::{Known, Recovery};
 use crate::oracle::{Fault, Outcome, Right, Verdict};
 use crate::points::{Choice, Crash, Point, newest, points};
 use crate::pool::{Command, Pool, State};
-use crate::program::{ALL_THREADS, Did, Program};
+use crate::program::{Did, Program};
 use crate::question::Question;
+use crate::stretch::Stretches;
 use crate::worker::{Given, ImageFile, Ran, Setup, Status};
 
 /// All states of a point are examined if there are at most this many.
@@ -32,7 +34,7 @@ const DISK: u64 = 1 << 28;
 /// Images that are run at once.
 const BATCH: usize = 64;
 /// Kills between two points that recovery runs after, if its output matches that of no point.
-const MOST_KILLS: usize = 64;
+const MOST_KILLS: usize = 1024;
 
 /// A state in which recovery is wrong.
 #[derive(Debug, Clone)]
@@ -151,8 +153,14 @@ pub struct Examination<'a> {
     kills: Vec<Arc<Outcome>>,
     clean: Outcome,
     first: Outcome,
-    // What `--expect` says, after so many acknowledgements, of lines that recovery printed: why they
-    // are wrong, if they are.
+    // Acknowledgements before recovery ended as after a clean stop for the first time.
+    before_it_was_made: usize,
+    stretches: Stretches,
+    // At a point, what recovery does after kills in its stretch, each once; and whether these were
+    // all.
+    between: FxHashMap<usize, Rc<(Vec<Arc<Outcome>>, bool)>>,
+    // What `--expect` says, after so many acknowledgements, of lines that recovery printed: why
+    // they are wrong, if they are.
     expected: FxHashMap<(usize, Vec<String>), Option<String>>,
     slowest: Duration,
     began: Instant,
@@ -194,6 +202,9 @@ impl<'a> Examination<'a> {
             kills: Vec::new(),
             clean: nothing.clone(),
             first: nothing,
+            before_it_was_made: 0,
+            stretches: Stretches::of(program),
+            between: FxHashMap::default(),
             expected: FxHashMap::default(),
             slowest: Duration::ZERO,
             began: Instant::now(),
@@ -214,6 +225,7 @@ impl<'a> Examination<'a> {
         let command = self.command(self.question.time);
         for (image, is_first) in [(initial, true), (last, false)] {
             let state = State { image, open: Arc::default() };
+            let predicted = self.known.find(&state.image, &[]);
             let mut ran = self.run_on(&command, std::slice::from_ref(&state))?;
             if !matches!(ran[0].status, Status::Exited(_) | Status::Signal(_)) {
                 let (status, said) = (ran[0].status, String::new());
@@ -225,6 +237,9 @@ impl<'a> Examination<'a> {
             let outcomes: Vec<Outcome> =
                 ran.iter().map(|one| Outcome::of(one, &self.question.ignore)).collect();
             self.is_the_same(&outcomes)?;
+            if predicted.is_some_and(|predicted| !predicted.outcome.is_as(&outcomes[0])) {
+                self.known.distrust();
+            }
             self.known.add(&state.image, outcomes[0].clone(), ran[0].read.clone());
             if is_first {
                 self.first = outcomes[0].clone();
@@ -233,7 +248,8 @@ impl<'a> Examination<'a> {
             }
         }
         match self.clean.status {
-            Status::Exited(_) => self.expects_both(),
+            // A shell's: the command is not there, or cannot be executed.
+            Status::Exited(code) if !matches!(code, 126 | 127) => self.expects_both(),
             status => {
                 let said = format!(": {}", self.clean.errors);
                 Err(ExamineError::Broken { status, said })
@@ -464,6 +480,10 @@ impl<'a> Examination<'a> {
         }
         let recoveries = self.outcomes(states)?;
         self.kills.extend(recoveries.into_iter().map(|one| one.outcome));
+        let ends_well = |kill: &Arc<Outcome>| kill.status == self.clean.status;
+        if let Some(first) = self.kills.iter().position(ends_well) {
+            self.before_it_was_made = self.points[self.start + first].acknowledged;
+        }
         let mut before = &self.first;
         let counted = if self.from == 0 { &self.points[..] } else { &[] };
         for (number, point) in counted.iter().enumerate() {
@@ -495,7 +515,7 @@ impl<'a> Examination<'a> {
     fn statuses(&self, point: usize) -> BTreeSet<Status> {
         let mut statuses = BTreeSet::from([self.clean.status]);
         statuses.extend(self.question.ok_status.iter().map(|code| Status::Exited(*code)));
-        if self.points[point].acknowledged == 0 {
+        if self.points[point].acknowledged <= self.before_it_was_made {
             statuses.insert(self.first.status);
         }
         statuses
@@ -598,35 +618,27 @@ impl<'a> Examination<'a> {
         }
         // It may be as after a kill between two points.
         let between = self.between(number)?;
-        let between: Vec<&Outcome> = between.iter().map(|one| &*one.outcome).collect();
-        Ok(self.right(number, &between).judge(outcome))
+        let (between, are_all) = &*between;
+        let between: Vec<&Outcome> = between.iter().map(|one| &**one).collect();
+        Ok(match self.right(number, &between).judge(outcome) {
+            // A kill that was left out may show it.
+            Verdict::Wrong(Fault::Differs) if !are_all => Verdict::Unknown,
+            verdict => verdict,
+        })
     }
 
-    // The first point after the last acknowledgement. If several threads print, it is the oldest of
-    // their last ones: a line of one thread says nothing about what another has in progress.
+    // The first point of the stretch that a point is in.
     fn begins(&self, number: usize) -> usize {
-        let acknowledged = self.acknowledged_by_all(self.points[number].acknowledged);
-        self.points.partition_point(|point| point.acknowledged < acknowledged)
-    }
-
-    fn acknowledged_by_all(&self, so_far: usize) -> usize {
-        let printed = &self.program.acknowledged[..so_far];
-        if printed.last().is_some_and(|last| last.thread == ALL_THREADS) {
-            return so_far;
-        }
-        let mut last: FxHashMap<u32, usize> = FxHashMap::default();
-        for (number, one) in printed.iter().enumerate() {
-            last.insert(one.thread, number + 1);
-        }
-        last.into_values().min().unwrap_or(0)
+        let begins = self.stretches.begins(self.points[number].steps);
+        self.points.partition_point(|point| point.steps < begins)
     }
 
     fn right<'o>(&'o self, number: usize, between: &[&'o Outcome]) -> Right<'o> {
-        let begins = self.begins(number);
+        let begins = self.begins(number).min(number);
         let mut since: Vec<&Outcome> = self.since(begins..number + 1).collect();
         since.extend(between);
         let mut before: Vec<&Outcome> = Vec::new();
-        if self.acknowledged_by_all(self.points[number].acknowledged) == 0 {
+        if self.stretches.begins(self.points[number].steps) == 0 {
             since.push(&self.first);
         } else {
             before.extend(self.since(self.start..begins));
@@ -641,24 +653,37 @@ impl<'a> Examination<'a> {
         kills.iter().map(|kill| &**kill)
     }
 
-    // After kills at any moment since the last acknowledgement.
-    fn between(&mut self, number: usize) -> Result<Vec<Recovery>, ExamineError> {
-        let acknowledged = self.acknowledged_by_all(self.points[number].acknowledged);
+    // After kills at any moment of the stretch; and whether these were all.
+    fn between(&mut self, number: usize) -> Result<Rc<(Vec<Arc<Outcome>>, bool)>, ExamineError> {
+        if let Some(known) = self.between.get(&number) {
+            return Ok(known.clone());
+        }
+        let steps = self.points[number].steps;
+        let begins = self.stretches.begins(steps);
         let mut image = Image::initial(self.program);
-        let (mut images, mut seen) = (Vec::new(), 0);
-        for step in &self.program.steps[..self.points[number].steps] {
-            image.step(self.program, step.did);
-            if let Did::Acknowledged(one) = step.did {
-                seen = one + 1;
+        let mut images = Vec::new();
+        for (at, step) in self.program.steps[..steps].iter().enumerate() {
+            if at == begins {
+                images.push(image.clone());
             }
+            image.step(self.program, step.did);
             let stores = matches!(step.did, Did::Instruction(kind) if kind.write().is_some());
-            if seen >= acknowledged && stores {
+            if at >= begins && stores {
                 images.push(image.clone());
             }
         }
         let every = images.len().div_ceil(MOST_KILLS).max(1);
         let state = |image| State { image, open: Arc::default() };
-        self.outcomes(images.into_iter().step_by(every).map(state).collect())
+        let kills = self.outcomes(images.into_iter().step_by(every).map(state).collect())?;
+        let mut different: Vec<Arc<Outcome>> = Vec::new();
+        for kill in kills {
+            if !different.iter().any(|one| one.is_as(&kill.outcome)) {
+                different.push(kill.outcome);
+            }
+        }
+        let all = Rc::new((different, every == 1));
+        self.between.insert(number, all.clone());
+        Ok(all)
     }
 
     /// The smallest part of what is lost that still fails in the same way.
@@ -695,6 +720,11 @@ impl<'a> Examination<'a> {
         failure.choice.0.iter().filter(is_lost).copied().collect()
     }
 
+    /// What recovery does after a clean stop.
+    pub(crate) fn clean(&self) -> &Outcome {
+        &self.clean
+    }
+
     pub(crate) fn program(&self) -> &'a Program {
         self.program
     }
@@ -723,8 +753,8 @@ impl<'a> Examination<'a> {
         point.image(&certain, &self.program.initial, &self.program.words, &leaves)
     }
 
-    /// Records a recovery after a kill at a point into a folder: what it did, which is nothing where
-    /// there is no recording.
+    /// Records a recovery after a kill at a point into a folder: what it did, which is nothing
+    /// where there is no recording.
     ///
     /// # Errors
     /// Where it cannot be run.

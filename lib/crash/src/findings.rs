@@ -97,7 +97,10 @@ pub fn findings(
             lost,
             crash: examination.crash(failure.point),
             crashes,
-            expected: examination.kill(failure.point).clone(),
+            expected: match failure.choice.0.is_empty() {
+                true => examination.clean().clone(),
+                false => examination.kill(failure.point).clone(),
+            },
             image: examination.image_of(failure.point, &failure.choice),
             outcome: failure.outcome,
         });

@@ -12,6 +12,7 @@ mod points;
 mod pool;
 mod program;
 mod question;
+mod stretch;
 pub mod worker;
 
 pub use again::{Again, AgainError, FindingAgain, again};

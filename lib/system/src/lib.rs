@@ -16,6 +16,7 @@ pub mod cpulist;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixture;
 pub mod mounts;
+pub mod overlay;
 mod processor;
 pub mod root;
 pub mod sparse;

@@ -69,6 +69,7 @@ fn main() {
             copies: None,
             loads: false,
             output: false,
+            made_in_memory: false,
         };
         let outcome = record(options, &mut writer).expect("it can be recorded");
         writer.finish(outcome.ended).expect("the trace can be written");

@@ -32,15 +32,22 @@ pub(crate) fn headline(answer: &Answer) -> String {
         .command
         .first()
         .map_or("the program", |word| word.rsplit('/').next().unwrap_or(word));
+    let counted = |number, what| match number {
+        1 => format!("1 {what}"),
+        _ => format!("{} {what}s", count(number)),
+    };
     let examined = format!(
-        "{} crash points, {} states, {:.0} s",
-        count(answer.points),
-        count(answer.states),
+        "{}, {}, {:.0} s",
+        counted(answer.points, "crash point"),
+        counted(answer.states, "state"),
         answer.seconds
     );
     let program = clean(program);
     match (answer.findings.len(), answer.is_complete()) {
         (0, true) => format!("{program}: no failing state: all of {examined}"),
+        (0, false) if answer.cut.is_none() && answer.complete == answer.points => {
+            format!("{program}: no failing state found, but not all can be judged; {examined}")
+        }
         (0, false) => format!("{program}: no failing state found in a part of {examined}"),
         (1, _) => format!("{program}: 1 bug; {examined}"),
         (bugs, _) => format!("{program}: {bugs} bugs; {examined}"),
@@ -186,8 +193,8 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
         notes.push("What recovery prints was checked by the command of --expect.".into());
     } else if answer.acknowledged == 0 {
         notes.push(
-            "The program printed no line, so nothing was acknowledged: only the way in which \
-             recovery ends was checked."
+            "No printed line counts as an acknowledgement: only the way in which recovery ends was \
+             checked."
                 .into(),
         );
     } else if answer.checkable == 0 {

@@ -72,7 +72,8 @@ pub struct Crash {
     ///
     /// The program is killed at each crash point, which loses no store, and the recovery that
     /// follows crashes. What it has printed is an acknowledgement, and has to survive.
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
     pub crashes: u8,
     /// Examine at most so many states
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]

@@ -15,7 +15,7 @@ use ringfence_machine::features::Features;
 use ringfence_report::json;
 use ringfence_trace::Profile;
 use ringfence_trace::events::{self, Ended};
-use ringfence_trace::record::{Options, may_mount, record};
+use ringfence_trace::record::{Options, may_mount, of_new_file, record};
 use ringfence_trace::recording::{About, Asked, Reader, Writer};
 
 use super::trace::{inside, whole};
@@ -39,11 +39,9 @@ pub fn run(asked: &Crash) -> Result<(), Failure> {
     }
     let began = Instant::now();
     let files: Vec<PathBuf> = asked.file.iter().map(|file| whole(file)).collect();
-    if let Some(missing) = files.iter().find(|file| !file.exists()) {
-        let missing = missing.display();
-        return Err(Failure::usage(format!(
-            "{missing} is not there; create the file first, or name the folder with the files"
-        )));
+    let has_folder = |file: &PathBuf| file.parent().is_some_and(Path::is_dir);
+    if let Some(missing) = files.iter().find(|file| !has_folder(file)) {
+        return Err(Failure::usage(format!("the folder of {} is not there", missing.display())));
     }
     let dir = results::new_dir(asked.out.as_deref(), "crash")?;
     let recording = dir.join(TRACE);
@@ -52,7 +50,7 @@ pub fn run(asked: &Crash) -> Result<(), Failure> {
     recorded(asked, &files, &dir)?;
     let reader = Reader::open(&recording).map_err(Failure::failed_by)?;
     let program = Program::of(&reader, patterns.acknowledge.as_ref()).map_err(Failure::usage_by)?;
-    if program.instructions().next().is_none() {
+    if !program.instructions().any(|kind| kind.write().is_some()) {
         return Err(Failure::usage(
             "the program has stored nothing to the files through a shared mapping, so there is \
              nothing to examine",
@@ -118,7 +116,10 @@ fn recorded(asked: &Crash, files: &[PathBuf], dir: &Path) -> Result<(), Failure>
         command: asked.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         loads: false,
         directory: std::env::current_dir().ok(),
-        asked: files.iter().map(|path| Asked { path: path.clone(), existed: true }).collect(),
+        asked: files
+            .iter()
+            .map(|path| Asked { path: path.clone(), existed: path.exists() })
+            .collect(),
     };
     let mut writer = Writer::create(recording, about).map_err(Failure::usage_by)?;
     let options = Options {
@@ -127,6 +128,7 @@ fn recorded(asked: &Crash, files: &[PathBuf], dir: &Path) -> Result<(), Failure>
         copies: Some(recording.join("copies")),
         loads: false,
         output: true,
+        made_in_memory: true,
     };
     let recorder = std::thread::scope(|scope| {
         scope.spawn(|| record(options, &mut writer)).join().expect("the recorder does not panic")
@@ -164,7 +166,8 @@ fn medium(asked: &Crash, program: &Program) -> Result<Medium, Failure> {
         Some(CrashMedium::Pages) => return Ok(Medium::Pages),
         None => {}
     }
-    let media = program.files.iter().map(|file| file.medium);
+    let of_folder = |path: &str| Path::new(path).parent().and_then(of_new_file);
+    let media = program.files.iter().map(|file| file.medium.or_else(|| of_folder(&file.path)));
     match media.reduce(|one, other| if one == other { one } else { None }).flatten() {
         Some(events::Medium::Dax) => pmem(),
         Some(events::Medium::PageCache) => Ok(Medium::Pages),
@@ -337,6 +340,8 @@ impl Examining<'_> {
              exec unshare --mount $(test \"$(id -u)\" = 0 || echo --map-root-user) sh -c '\n\
              set -e\n\
              copies=$(mktemp -d)\n\
+             : > \"$copies/undo\"\n\
+             trap \"sh $copies/undo\" EXIT\n\
              {}cd {}\n\
              {}\n'\n",
             escaped(&mounts),
@@ -352,7 +357,9 @@ impl Examining<'_> {
 fn mount(image: &Path, path: &Path) -> String {
     let (image, path) = (pasteable(image), pasteable(path));
     format!(
-        "copy=\"$copies/$(basename {path})\"\ncp {image} \"$copy\"\nmount --bind \"$copy\" {path}\n"
+        "copy=\"$copies/$(basename {path})\"\ncp {image} \"$copy\"\n\
+         [ -e {path} ] || {{ : > {path}; echo \"umount {path}; rm -f {path}\" >> \"$copies/undo\"; }}\n\
+         mount --bind \"$copy\" {path}\n"
     )
 }
 

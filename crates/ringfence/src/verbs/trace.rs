@@ -43,6 +43,7 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
         copies: (!asked.in_place).then(|| dir.join("copies")),
         loads: asked.loads,
         output: false,
+        made_in_memory: false,
     };
     let outcome = match record(options, &mut writer) {
         Ok(outcome) => outcome,

@@ -8,11 +8,10 @@
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use ringfence_system::{mounts, sparse};
+use ringfence_system::{mounts, overlay, sparse};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
     mount_change, mount_remount, unmount,
@@ -255,7 +254,7 @@ impl View {
             fs::set_permissions(&upper, about.permissions())?;
             let (user, group) = (Some(about.uid()), Some(about.gid()));
             let _ = std::os::unix::fs::chown(&upper, user, group);
-            match overlay(&layer.at, &upper, &work, &to) {
+            match mount_overlay(&layer.at, &upper, &work, &to) {
                 Ok(()) => {}
                 // Some file systems cannot have one: then nothing there can be changed.
                 Err(_) if layer.at != Path::new("/") => {
@@ -358,30 +357,12 @@ fn in_memory(at: &Path, bytes: u64) -> io::Result<()> {
     Ok(mount("ringfence", at, "tmpfs", flags, options.as_c_str())?)
 }
 
-fn overlay(lower: &Path, upper: &Path, work: &Path, to: &Path) -> io::Result<()> {
-    let escaped = |path: &Path| {
-        let mut text = Vec::new();
-        for byte in path.as_os_str().as_bytes() {
-            if matches!(byte, b'\\' | b',' | b':') {
-                text.push(b'\\');
-            }
-            text.push(*byte);
-        }
-        text
-    };
-    let mut options = b"lowerdir=".to_vec();
-    options.extend(escaped(lower));
-    options.extend(b",upperdir=");
-    options.extend(escaped(upper));
-    options.extend(b",workdir=");
-    options.extend(escaped(work));
-    let plain = CString::new(options.clone())?;
+fn mount_overlay(lower: &Path, upper: &Path, work: &Path, to: &Path) -> io::Result<()> {
     let mounted = |options: &CString| {
         mount("ringfence", to, "overlay", MountFlags::NOSUID, options.as_c_str())
     };
-    // In a user namespace its notes have to be a user's.
-    options.extend(b",userxattr");
-    Ok(mounted(&CString::new(options)?).or_else(|_| mounted(&plain))?)
+    let [first, second] = overlay::options(lower, upper, work)?;
+    Ok(mounted(&first).or_else(|_| mounted(&second))?)
 }
 
 fn read_only(at: &Path) -> io::Result<()> {

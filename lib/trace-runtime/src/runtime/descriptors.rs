@@ -147,6 +147,19 @@ pub unsafe fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result
     } else {
         read_back(&held, descriptor, head);
     }
+    if is_durable_at_once(number, a, descriptor) {
+        push(&held, block(), &Head { file, offset, size: result, ..Head::of(kind::MSYNC, 0) });
+    }
+}
+
+// Whether a write ends once it is on the medium (open(2), pwritev2(2)). `O_SYNC` has the bit of
+// `O_DSYNC`, too.
+fn is_durable_at_once(number: u64, a: [u64; 6], descriptor: u64) -> bool {
+    const O_DSYNC: u64 = 0o10000;
+    const RWF_DSYNC: u64 = 2;
+    const RWF_SYNC: u64 = 4;
+    sys::flags(descriptor) & O_DSYNC != 0
+        || number == sys::PWRITEV2 && a[5] & (RWF_DSYNC | RWF_SYNC) != 0
 }
 
 // `fallocate`: a file has a new size, and perhaps zeros.

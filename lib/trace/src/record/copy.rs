@@ -1,36 +1,94 @@
 //! Copies of the files, which the program finds in the files' places.
 
-use std::ffi::CString;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use ringfence_system::sparse;
+use ringfence_system::{overlay, sparse};
 
 /// What the program finds in place of the files. It goes when this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     // The copy, and what it stands for.
     mounts: Vec<(CString, CString)>,
+    // Folders of files that are not there.
+    layers: Vec<Layer>,
+    // Where the program begins, in a layer if there is one.
+    directory: Option<CString>,
     folder: Option<PathBuf>,
+}
+
+/// A layer in memory over a folder.
+#[derive(Debug)]
+pub(super) struct Layer {
+    /// The folder.
+    pub(super) at: CString,
+    /// Where memory is mounted, and folders in it.
+    pub(super) memory: CString,
+    pub(super) folders: [CString; 2],
+    /// What the mount is given: the second where the first is refused.
+    pub(super) options: [CString; 2],
+}
+
+impl Layer {
+    fn of(folder: &Path, memory: &Path) -> io::Result<Self> {
+        fs::create_dir(memory)?;
+        let (at, memory) = (fs::canonicalize(folder)?, fs::canonicalize(memory)?);
+        let [upper, work] = ["upper", "work"].map(|name| memory.join(name));
+        let options = overlay::options(&at, &upper, &work)?;
+        let folders = [name(&upper)?, name(&work)?];
+        Ok(Self { at: name(&at)?, memory: name(&memory)?, folders, options })
+    }
+}
+
+fn name(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
 }
 
 impl Copies {
     /// Copies what is there of `files` into a new folder. What is not there yet needs no copy.
     pub(super) fn of(files: &[PathBuf], folder: &Path) -> io::Result<Self> {
         fs::create_dir(folder)?;
-        let mut copies = Self { mounts: Vec::new(), folder: Some(folder.to_owned()) };
+        let mut copies = Self::default();
+        copies.folder = Some(folder.to_owned());
         fs::set_permissions(folder, PermissionsExt::from_mode(0o700))?;
         for (number, file) in files.iter().enumerate().filter(|(_, file)| file.exists()) {
             let copy = folder.join(number.to_string());
             copy_all(file, &copy)?;
-            let name =
-                |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other);
             copies.mounts.push((name(&fs::canonicalize(copy)?)?, name(&fs::canonicalize(file)?)?));
         }
         Ok(copies)
+    }
+
+    /// Puts a layer over each folder in which some of `files` is not there: what is made there is
+    /// made in memory.
+    pub(super) fn put_layers(&mut self, files: &[PathBuf], folder: &Path) -> io::Result<()> {
+        let missing = files.iter().filter(|file| !file.exists()).filter_map(|file| file.parent());
+        let parents: BTreeSet<&Path> = missing.collect();
+        for (number, parent) in parents.into_iter().enumerate() {
+            self.layers.push(Layer::of(parent, &folder.join(format!("made-{number}")))?);
+            self.directory = Some(name(&std::env::current_dir()?)?);
+        }
+        Ok(())
+    }
+
+    /// Where to go once the layers are there.
+    pub(super) fn directory(&self) -> Option<&CStr> {
+        self.directory.as_deref()
+    }
+
+    /// Layers over folders, which come before the copies.
+    pub(super) fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Whether nothing is mounted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.mounts.is_empty() && self.layers.is_empty()
     }
 
     /// Each copy, and the path to mount it over.

@@ -1,10 +1,11 @@
 //! What a file is stored on, as far as it decides what makes a store to a mapping of it durable.
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statfs, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags, statfs, statx};
 
 use crate::events::Medium;
 
@@ -39,6 +40,15 @@ pub(super) fn of(path: &Path, open: &Path) -> Option<Medium> {
         true => Some(Medium::Dax),
         false => Some(Medium::PageCache),
     }
+}
+
+/// Of a file that would be made in a folder.
+pub fn of_new_file(folder: &Path) -> Option<Medium> {
+    // It has no name.
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).ok()?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    of(Path::new(&path), Path::new(&path))
 }
 
 #[cfg(test)]

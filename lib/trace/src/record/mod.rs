@@ -37,6 +37,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+pub use medium::of_new_file;
 pub use process::Ran;
 pub use rerun::Again;
 pub use rights::{may_mount, with_own_users};
@@ -55,6 +56,9 @@ pub struct Options {
     /// The folder for copies of the files, which the program uses instead; with `None` it uses the
     /// files themselves. Missing files are created in either case.
     pub copies: Option<PathBuf>,
+    /// Whether files that are not there are made in memory, in a layer over their folders, with all
+    /// else that is written there. It goes with the program. Needs copies.
+    pub made_in_memory: bool,
     /// Whether loads are recorded, too, which makes each of them as slow as a store.
     pub loads: bool,
     /// Whether what the program prints is recorded, for which its standard output is a
@@ -120,7 +124,7 @@ impl RecordError {
     fn of_start(command: String, copies: &copy::Copies, source: io::Error) -> Self {
         match source.raw_os_error() {
             // Programs that may not be executed are refused by another number.
-            Some(libc::EPERM) if !copies.mounts().is_empty() => Self::Mount { source },
+            Some(libc::EPERM) if !copies.is_empty() => Self::Mount { source },
             _ => Self::Start { command, source },
         }
     }

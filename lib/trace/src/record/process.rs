@@ -81,7 +81,7 @@ pub(super) fn start(
             if libc::getppid() as u32 != recorder {
                 libc::_exit(127);
             }
-            rights::mount_over(copies.mounts())?;
+            rights::mount_over(&copies)?;
             ptrace(libc::PTRACE_TRACEME as i64, 0, 0, 0).map(drop)
         });
     }
@@ -101,7 +101,7 @@ pub struct Ran {
 /// Runs a command that finds copies in the places of files, to its end.
 pub(super) fn run(mut command: Command, copies: &Arc<Copies>) -> io::Result<Ran> {
     let copies = Arc::clone(copies);
-    if !copies.mounts().is_empty() && !rights::may_mount() {
+    if !copies.is_empty() && !rights::may_mount() {
         rights::with_own_users(&mut command);
     }
     rights::clean(&mut command);
@@ -109,7 +109,7 @@ pub(super) fn run(mut command: Command, copies: &Arc<Copies>) -> io::Result<Ran>
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-            rights::mount_over(copies.mounts())
+            rights::mount_over(&copies)
         });
     }
     let child = command.spawn()?;

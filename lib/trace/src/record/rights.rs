@@ -10,28 +10,54 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
-use rustix::process::{Signal, getegid, geteuid, set_parent_process_death_signal};
+use rustix::fs::{Mode, OFlags, mkdir};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::process::{Signal, chdir, getegid, geteuid, set_parent_process_death_signal};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, capabilities, clear_ambient_capability_set,
     configure_capability_in_ambient_set, set_capabilities, unshare_unsafe,
 };
 
+use super::copy::{Copies, Layer};
+
 /// Mounts copies over their originals, for this process and its children only. Called between
 /// `fork` and `exec`: it allocates nothing.
-pub(super) fn mount_over(mounts: &[(CString, CString)]) -> io::Result<()> {
-    if !mounts.is_empty() {
+pub(super) fn mount_over(copies: &Copies) -> io::Result<()> {
+    if !copies.is_empty() {
         // SAFETY: no table of descriptors is unshared.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
         mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     }
-    for (copy, file) in mounts {
+    for layer in copies.layers() {
+        put(layer)?;
+    }
+    for (copy, file) in copies.mounts() {
         mount_bind(copy.as_c_str(), file.as_c_str())?;
+    }
+    if let Some(directory) = copies.directory() {
+        chdir(directory)?;
     }
     // The program has no rights that its user lacks: with any, the recorder might not look into it.
     Ok(clear_ambient_capability_set()?)
 }
+
+fn put(layer: &Layer) -> io::Result<()> {
+    let memory = layer.memory.as_c_str();
+    mount(c"ringfence", memory, c"tmpfs", MountFlags::NOSUID, c"mode=755")?;
+    for folder in &layer.folders {
+        mkdir(folder.as_c_str(), Mode::RWXU | Mode::from_raw_mode(0o055))?;
+    }
+    let over = |options: &CString| {
+        let at = layer.at.as_c_str();
+        mount(c"ringfence", at, c"overlay", MountFlags::NOSUID, options.as_c_str())
+    };
+    let [first, second] = &layer.options;
+    over(first).or_else(|_| over(second))?;
+    Ok(())
+}
+
+// An overlay works in a folder whose permissions are none.
+const TO_MOUNT: [CapabilitySet; 2] = [CapabilitySet::SYS_ADMIN, CapabilitySet::DAC_OVERRIDE];
 
 // Tells a recorder that it has users of its own; the program is not told.
 const OWN_USERS: &str = "RINGFENCE_OWN_USERS";
@@ -55,9 +81,12 @@ pub fn with_own_users(command: &mut Command) {
         // A process that is not root loses all rights with the next program, unless they are
         // ambient (capabilities(7)).
         let sets = capabilities(None)?;
-        let inheritable = sets.inheritable | CapabilitySet::SYS_ADMIN;
+        let inheritable = sets.inheritable | TO_MOUNT[0] | TO_MOUNT[1];
         set_capabilities(None, CapabilitySets { inheritable, ..sets })?;
-        Ok(configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)?)
+        for right in TO_MOUNT {
+            configure_capability_in_ambient_set(right, true)?;
+        }
+        Ok(())
     };
     command.env(OWN_USERS, "1");
     // SAFETY: system calls alone; nothing is allocated between `fork` and `exec`.

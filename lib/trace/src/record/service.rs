@@ -94,6 +94,12 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
     let command = options.command[0].to_string_lossy().into_owned();
     let copies = match &options.copies {
         Some(folder) => Copies::of(&options.files, folder)
+            .and_then(|mut copies| {
+                if options.made_in_memory {
+                    copies.put_layers(&options.files, folder)?;
+                }
+                Ok(copies)
+            })
             .map_err(|source| RecordError::Copy { folder: folder.clone(), source })?,
         None => Copies::default(),
     };

@@ -202,6 +202,7 @@ impl Executor {
             copies: None,
             loads,
             output: false,
+            made_in_memory: false,
         };
         let outcome = record(options, &mut writer).expect("it is recorded");
         writer.finish(outcome.ended.clone()).expect("it is kept");

@@ -149,6 +149,7 @@ fn a_command_with_a_time_limit() {
         copies: None,
         loads: false,
         output: false,
+        made_in_memory: false,
     };
     assert_eq!(record(options, &mut writer).unwrap().ended, Ended::Exited(124));
 }

@@ -80,6 +80,8 @@ impl Follower<'_> {
             | libc::SYS_splice
             | libc::SYS_copy_file_range => a[0],
             libc::SYS_sendfile => a[1],
+            libc::SYS_lseek if matches!(a[2] as i32, libc::SEEK_DATA | libc::SEEK_HOLE) => a[0],
+            libc::SYS_ioctl => a[0],
             libc::SYS_io_setup | libc::SYS_io_uring_setup | libc::SYS_process_vm_readv => {
                 return self.give_up();
             }
@@ -127,15 +129,14 @@ impl Follower<'_> {
             | libc::SYS_recvmmsg
             | libc::SYS_vmsplice
             | libc::SYS_process_vm_writev => ranges.push((0, u64::MAX)),
-            libc::SYS_futex => ranges.push((a[0], a[0].saturating_add(4))),
-            libc::SYS_mremap => {
-                let end = a[0].saturating_add(pages(a[1]));
-                ranges.push((a[0], end));
+            libc::SYS_io_setup | libc::SYS_io_uring_setup | libc::SYS_process_vm_readv => {
+                ranges.push((0, u64::MAX));
             }
+            libc::SYS_futex => ranges.push((a[0], a[0].saturating_add(4))),
             // How much is not known.
             _ => {
-                let rest = |at: &u64| space.mapping(*at).map(|mapping| (*at, mapping.end));
-                ranges.extend(a.iter().filter_map(rest));
+                let rest = |at: u64| space.mapping(at).map(|mapping| (at, mapping.end));
+                ranges.extend(pointers(number).iter().filter_map(|one| rest(a[*one])));
             }
         }
         let closed = |(start, end): &(u64, u64)| !space.closed_in(*start, *end).is_empty();
@@ -177,10 +178,7 @@ impl Follower<'_> {
             }
             End::Again { registers, start, end } => {
                 let number = self.of[&task];
-                let closed = self.spaces[number].closed_in(start, end);
-                closed.iter().for_each(|(_, page)| self.marks.read_page(*page));
-                let pages: Vec<u64> = closed.iter().map(|(at, _)| *at).collect();
-                self.spaces[number].open(task, &pages, later)?;
+                self.open_all(task, number, (start, end), later)?;
                 // Two bytes back is the instruction that made the call.
                 let again = Registers {
                     rax: registers.orig_rax,
@@ -206,6 +204,69 @@ impl Follower<'_> {
         let at = |(file, page): (usize, u64)| (start + (page * PAGE - offset), (file, page));
         let pages: Vec<_> = pages.into_iter().map(at).collect();
         self.space(task).close(task, &pages, later)
+    }
+}
+
+// Which arguments of a call are addresses. In the others, and behind the last, old values of
+// registers may look like some.
+fn pointers(number: i64) -> &'static [usize] {
+    match number {
+        libc::SYS_fstat
+        | libc::SYS_openat
+        | libc::SYS_faccessat
+        | libc::SYS_faccessat2
+        | libc::SYS_unlinkat
+        | libc::SYS_mkdirat
+        | libc::SYS_clock_gettime
+        | libc::SYS_clock_getres
+        | libc::SYS_getdents64
+        | libc::SYS_fstatfs
+        | libc::SYS_getrlimit
+        | libc::SYS_setrlimit => &[1],
+        libc::SYS_newfstatat
+        | libc::SYS_readlinkat
+        | libc::SYS_rt_sigaction
+        | libc::SYS_rt_sigprocmask => &[1, 2],
+        libc::SYS_stat
+        | libc::SYS_lstat
+        | libc::SYS_statfs
+        | libc::SYS_readlink
+        | libc::SYS_rename
+        | libc::SYS_nanosleep
+        | libc::SYS_gettimeofday => &[0, 1],
+        libc::SYS_statx => &[1, 4],
+        libc::SYS_prlimit64 | libc::SYS_clock_nanosleep => &[2, 3],
+        libc::SYS_wait4 => &[1, 3],
+        libc::SYS_ioctl | libc::SYS_fcntl => &[2],
+        libc::SYS_open
+        | libc::SYS_creat
+        | libc::SYS_access
+        | libc::SYS_unlink
+        | libc::SYS_mkdir
+        | libc::SYS_rmdir
+        | libc::SYS_chdir
+        | libc::SYS_getcwd
+        | libc::SYS_getrandom
+        | libc::SYS_uname
+        | libc::SYS_sysinfo
+        | libc::SYS_times
+        | libc::SYS_pipe
+        | libc::SYS_pipe2
+        | libc::SYS_poll
+        | libc::SYS_mremap
+        | libc::SYS_mlock
+        | libc::SYS_set_tid_address
+        | libc::SYS_set_robust_list
+        | libc::SYS_rseq => &[0],
+        libc::SYS_flock
+        | libc::SYS_fadvise64
+        | libc::SYS_fallocate
+        | libc::SYS_kill
+        | libc::SYS_tgkill
+        | libc::SYS_umask
+        | libc::SYS_socket
+        | libc::SYS_arch_prctl => &[],
+        _ => &[0, 1, 2, 3, 4, 5],
     }
 }
 

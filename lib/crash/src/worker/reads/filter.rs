@@ -18,7 +18,7 @@ const DESCRIPTOR: u32 = 16 + 8 * 4;
 const LAST: u32 = 16 + 8 * 5;
 
 // Calls that read by way of a descriptor.
-const READING: [i64; 11] = [
+const READING: [i64; 13] = [
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_pread64,
@@ -27,15 +27,17 @@ const READING: [i64; 11] = [
     libc::SYS_sendfile,
     libc::SYS_splice,
     libc::SYS_copy_file_range,
+    // Where the holes of a file are.
+    libc::SYS_lseek,
+    libc::SYS_ioctl,
     libc::SYS_io_setup,
     libc::SYS_io_uring_setup,
     libc::SYS_process_vm_readv,
 ];
 
 // Calls that are given no address of the program's data.
-const HARMLESS: [i64; 24] = [
+const HARMLESS: [i64; 23] = [
     libc::SYS_close,
-    libc::SYS_lseek,
     libc::SYS_brk,
     libc::SYS_rt_sigreturn,
     libc::SYS_msync,

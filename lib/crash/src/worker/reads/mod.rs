@@ -27,6 +27,9 @@ use space::{Mapping, PAGE, Space};
 /// A command is stopped for single accesses at most so often, then its pages are opened.
 const MOST_STOPS: usize = 50_000;
 
+/// A repeated instruction that accesses more bytes is not executed step by step.
+const MOST_STEPPED: u64 = 64;
+
 /// Follows a command and all that it starts.
 pub(super) struct Follower<'s> {
     pub(super) marks: Marks<'s>,
@@ -229,6 +232,13 @@ impl<'s> Follower<'s> {
             self.spaces[number].open(task, &[at], later)?;
             return ptrace::go_on(task, 0);
         }
+        if bytes.iter().any(|one| one.size > MOST_STEPPED) {
+            // All of it is accessed soon, which would take as many steps.
+            for one in &bytes {
+                self.open_all(task, number, (one.at, end(one)), later)?;
+            }
+            return ptrace::go_on(task, 0);
+        }
         let mut closed = Vec::new();
         for one in &bytes {
             if one.reads {
@@ -255,6 +265,20 @@ impl<'s> Follower<'s> {
         }
         self.spaces[number].close(task, &closed, later)?;
         ptrace::go_on(task, 0)
+    }
+
+    // Opens the pages of a range, which count as read.
+    fn open_all(
+        &mut self,
+        task: Task,
+        number: usize,
+        (start, end): (u64, u64),
+        later: &mut Vec<i32>,
+    ) -> io::Result<()> {
+        let closed = self.spaces[number].closed_in(start, end);
+        closed.iter().for_each(|(_, page)| self.marks.read_page(*page));
+        let pages: Vec<u64> = closed.iter().map(|(at, _)| *at).collect();
+        self.spaces[number].open(task, &pages, later)
     }
 
     fn is_in_one_page(&self, number: usize, at: u64, size: u64) -> bool {
