@@ -89,7 +89,7 @@ pub(super) fn access(code: &[u8], registers: &Registers) -> Access {
             OpAccess::None | OpAccess::NoMemAccess => continue,
             OpAccess::Read | OpAccess::CondRead => (true, false),
             OpAccess::Write => (false, true),
-            OpAccess::CondWrite => (false, false),
+            OpAccess::CondWrite => (false, is_copy(&instruction)),
             OpAccess::ReadWrite => (true, true),
             OpAccess::ReadCondWrite => (true, false),
         };
@@ -121,6 +121,21 @@ fn is_repeated(instruction: &Instruction) -> bool {
         && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
 }
 
+// Whether it is repeated until its count is over, unlike those that compare.
+fn is_copy(instruction: &Instruction) -> bool {
+    use Mnemonic::{Movsb, Movsd, Movsq, Movsw, Stosb, Stosd, Stosq, Stosw};
+    let copies = matches!(
+        instruction.mnemonic(),
+        Movsb | Movsw | Movsd | Movsq | Stosb | Stosw | Stosd | Stosq
+    );
+    copies && instruction.is_string_instruction()
+}
+
+/// The length of the instruction with this code.
+pub(super) fn length(code: &[u8], at: u64) -> u64 {
+    Decoder::with_ip(64, code, at, DecoderOptions::NONE).decode().len() as u64
+}
+
 // Of all repetitions of it.
 fn repeated(instruction: &Instruction, one: Bytes, registers: &Registers) -> Bytes {
     const DOWN: u64 = 0x400;
@@ -129,8 +144,7 @@ fn repeated(instruction: &Instruction, one: Bytes, registers: &Registers) -> Byt
     }
     let size = one.size.saturating_mul(registers.rcx.max(1));
     let at = if registers.eflags & DOWN == 0 { one.at } else { one.at + one.size - size };
-    // It may end early.
-    Bytes { at, size, writes: false, ..one }
+    Bytes { at, size, ..one }
 }
 
 // What it does, if that needs no more than a register, the flags and what it loads.
@@ -340,7 +354,7 @@ mod tests {
         };
         // add [rax], rcx; rep movsq; vmovdqu ymm0, [rax]; mov [rax], rcx
         assert_eq!(bytes(&[0x48, 1, 8]), [(0x8000, 8, true, true)]);
-        let copy = [(0x9000, 24, true, false), (0xa000, 24, false, false)];
+        let copy = [(0x9000, 24, true, false), (0xa000, 24, false, true)];
         assert_eq!(bytes(&[0xf3, 0x48, 0xa5]), copy);
         assert_eq!(bytes(&[0xc5, 0xfe, 0x6f, 0]), [(0x8000, 32, true, false)]);
         assert_eq!(bytes(&[0x48, 0x89, 8]), [(0x8000, 8, false, true)]);

@@ -27,9 +27,6 @@ use space::{Mapping, PAGE, Space};
 /// A command is stopped for single accesses at most so often, then its pages are opened.
 const MOST_STOPS: usize = 50_000;
 
-/// A repeated instruction that accesses more bytes is not executed step by step.
-const MOST_STEPPED: u64 = 64;
-
 /// Follows a command and all that it starts.
 pub(super) struct Follower<'s> {
     pub(super) marks: Marks<'s>,
@@ -232,13 +229,6 @@ impl<'s> Follower<'s> {
             self.spaces[number].open(task, &[at], later)?;
             return ptrace::go_on(task, 0);
         }
-        if bytes.iter().any(|one| one.size > MOST_STEPPED) {
-            // All of it is accessed soon, which would take as many steps.
-            for one in &bytes {
-                self.open_all(task, number, (one.at, end(one)), later)?;
-            }
-            return ptrace::go_on(task, 0);
-        }
         let mut closed = Vec::new();
         for one in &bytes {
             if one.reads {
@@ -252,8 +242,9 @@ impl<'s> Follower<'s> {
         self.spaces[number].open(task, &pages, later)?;
         let mut ended = ptrace::step(task, later)?;
         // A repeated instruction stops after each repetition.
-        while ended == libc::SIGTRAP && ptrace::registers(task)?.rip == registers.rip {
-            ended = ptrace::step(task, later)?;
+        if ended == libc::SIGTRAP && ptrace::registers(task)?.rip == registers.rip {
+            let next = registers.rip + access::length(&code[..length], registers.rip);
+            ended = self.spaces[number].run_to(task, next, later)?;
         }
         if ended != libc::SIGTRAP {
             // It fails by itself, and does so again.

@@ -84,8 +84,17 @@ pub(super) fn refused(task: Task) -> io::Result<Option<u64>> {
 ///
 /// Gives the signal that the instruction ended in: SIGTRAP where all is well.
 pub(super) fn step(task: Task, later: &mut Vec<i32>) -> io::Result<i32> {
+    resume(libc::PTRACE_SINGLESTEP, task, later)
+}
+
+/// The same for all instructions up to a breakpoint.
+pub(super) fn run(task: Task, later: &mut Vec<i32>) -> io::Result<i32> {
+    resume(libc::PTRACE_CONT, task, later)
+}
+
+fn resume(how: libc::c_uint, task: Task, later: &mut Vec<i32>) -> io::Result<i32> {
     loop {
-        request(libc::PTRACE_SINGLESTEP, task, 0, 0)?;
+        request(how, task, 0, 0)?;
         let mut status = 0;
         // SAFETY: `status` is ours.
         if unsafe { libc::waitpid(task, &raw mut status, libc::__WALL) } < 0 {

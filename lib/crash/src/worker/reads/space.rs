@@ -78,6 +78,24 @@ impl Space {
         memory.read_at(bytes, at)
     }
 
+    /// Lets a task run up to an instruction. Gives the signal that it ended in: SIGTRAP where it has
+    /// come there.
+    pub(super) fn run_to(&mut self, task: Task, at: u64, later: &mut Vec<i32>) -> io::Result<i32> {
+        const BREAKPOINT: [u8; 1] = [0xcc];
+        let file = File::options().read(true).write(true).open(format!("/proc/{task}/mem"))?;
+        let mut byte = [0; 1];
+        file.read_exact_at(&mut byte, at)?;
+        file.write_all_at(&BREAKPOINT, at)?;
+        let ended = ptrace::run(task, later);
+        file.write_all_at(&byte, at)?;
+        let ended = ended?;
+        if ended == libc::SIGTRAP {
+            let registers = ptrace::registers(task)?;
+            ptrace::set_registers(task, &Registers { rip: at, ..registers })?;
+        }
+        Ok(ended)
+    }
+
     /// Has its tasks tell of all calls from now on.
     pub(super) fn tell_all(&mut self, task: Task, later: &mut Vec<i32>) -> io::Result<()> {
         if std::mem::replace(&mut self.tells_all, true) {
