@@ -53,6 +53,13 @@ pub struct Answer {
     pub merged: u64,
     /// States whose output could not be judged, because several operations may have been under way.
     pub undecided: u64,
+    /// Kills after which recovery lacks a line that it prints both before and after the operation
+    /// that was under way: the comparison with kills cannot tell whether that is right.
+    #[serde(default)]
+    pub gaps: u64,
+    /// One of them; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Gap>,
     /// Acknowledgements that the program printed.
     pub acknowledged: u64,
     /// Acknowledgements after which recovery prints something else than before: only these can be
@@ -71,6 +78,16 @@ pub struct Answer {
     pub other_crashes: u64,
     /// How long recording and examining took, s.
     pub seconds: f64,
+}
+
+/// A line that recovery lacks after a kill in the middle of an operation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashGap"))]
+pub struct Gap {
+    /// The line.
+    pub line: String,
+    /// Where the program was killed.
+    pub killed: Killed,
 }
 
 /// Kills after which recovery was crashed.
@@ -218,7 +235,24 @@ impl Answer {
     /// Whether all was examined, and its output compared.
     pub fn is_complete(&self) -> bool {
         let kills = self.kills.is_none_or(|kills| kills.examined == kills.all);
-        self.cut.is_none() && self.complete == self.points && self.undecided == 0 && kills
+        self.cut.is_none()
+            && self.complete == self.points
+            && self.undecided == 0
+            && self.gaps == 0
+            && kills
+    }
+}
+
+fn last_line(crash: &Crash, program: &Program) -> Option<String> {
+    let last = crash.acknowledged.checked_sub(1)?;
+    program.acknowledged.get(last)?.lines.last().cloned()
+}
+
+impl Killed {
+    /// Where a program was.
+    pub fn of(crash: &Crash, program: &Program, places: Places<'_>) -> Self {
+        let before = crash.before.map(|site| places.name(site));
+        Self { before, last_line: last_line(crash, program) }
     }
 }
 

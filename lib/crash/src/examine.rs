@@ -33,6 +33,8 @@ const LEAST_TIME: Duration = Duration::from_secs(5);
 const DISK: u64 = 1 << 28;
 /// Images that are run at once.
 const BATCH: usize = 64;
+/// Kills that are run at once: each may be without an end.
+const KILLS_AT_ONCE: usize = 8;
 /// Kills between two points that recovery runs after, if its output matches that of no point.
 const MOST_KILLS: usize = 1024;
 
@@ -64,6 +66,11 @@ pub struct Examined {
     pub undecided: u64,
     /// Acknowledgements behind which recovery prints something else than before.
     pub checkable: u64,
+    /// Kills after which recovery lacks a line that it prints both before and after the operation
+    /// that was under way.
+    pub gaps: u64,
+    /// One of them: the point, and the line.
+    pub gap: Option<(usize, String)>,
     /// Whether the time ran out, or the states did.
     pub cut: Option<Cut>,
     /// What fails.
@@ -78,6 +85,7 @@ impl Examined {
         self.merged += other.merged;
         self.complete += other.complete;
         self.undecided += other.undecided;
+        self.gaps += other.gaps;
         self.cut = self.cut.or(other.cut);
     }
 }
@@ -135,6 +143,9 @@ pub enum ExamineError {
     },
 }
 
+// What recovery does after kills in a stretch, and whether these were all.
+type Between = (Vec<Arc<Outcome>>, bool);
+
 /// An examination under way.
 pub struct Examination<'a> {
     program: &'a Program,
@@ -156,9 +167,8 @@ pub struct Examination<'a> {
     // Acknowledgements before recovery ended as after a clean stop for the first time.
     before_it_was_made: usize,
     stretches: Stretches,
-    // At a point, what recovery does after kills in its stretch, each once; and whether these were
-    // all.
-    between: FxHashMap<usize, Rc<(Vec<Arc<Outcome>>, bool)>>,
+    // At a point.
+    between: FxHashMap<usize, Rc<Between>>,
     // What `--expect` says, after so many acknowledgements, of lines that recovery printed: why
     // they are wrong, if they are.
     expected: FxHashMap<(usize, Vec<String>), Option<String>>,
@@ -473,7 +483,7 @@ impl<'a> Examination<'a> {
             }
             let open = self.points[number].open.clone();
             states.push(State { image: image.clone(), open });
-            if states.len() == BATCH {
+            if states.len() == KILLS_AT_ONCE {
                 let recoveries = self.outcomes(std::mem::take(&mut states))?;
                 self.kills.extend(recoveries.into_iter().map(|one| one.outcome));
             }
@@ -494,6 +504,9 @@ impl<'a> Examination<'a> {
                 before = &self.kills[number];
             }
         }
+        if self.from == 0 && self.question.expect.is_none() {
+            self.find_gaps();
+        }
         for number in self.from..self.points.len() {
             let statuses = self.statuses(number);
             let outcome = self.kills[number - self.start].clone();
@@ -509,6 +522,25 @@ impl<'a> Examination<'a> {
             self.found.checkable = self.program.acknowledged.len() as u64;
         }
         Ok(())
+    }
+
+    // Looks for kills in the middle of an operation that make recovery lack a line for a while.
+    fn find_gaps(&mut self) {
+        let behind = |acknowledged| {
+            self.points.partition_point(|point: &Point| point.acknowledged < acknowledged)
+        };
+        for number in 0..self.kills.len() {
+            let acknowledged = self.points[number].acknowledged;
+            let (last, next) = (behind(acknowledged), behind(acknowledged + 1));
+            let Some(next) = self.kills.get(next) else { break };
+            let has = |kill: &Outcome, line: &String| kill.lines.contains(line);
+            let mut lines = self.kills[last].lines.iter();
+            let lacks = |line: &&String| has(next, line) && !has(&self.kills[number], line);
+            if let Some(line) = lines.find(lacks) {
+                self.found.gaps += 1;
+                self.found.gap.get_or_insert((number, line.clone()));
+            }
+        }
     }
 
     // How recovery may end at a point.
@@ -654,7 +686,7 @@ impl<'a> Examination<'a> {
     }
 
     // After kills at any moment of the stretch; and whether these were all.
-    fn between(&mut self, number: usize) -> Result<Rc<(Vec<Arc<Outcome>>, bool)>, ExamineError> {
+    fn between(&mut self, number: usize) -> Result<Rc<Between>, ExamineError> {
         if let Some(known) = self.between.get(&number) {
             return Ok(known.clone());
         }
@@ -735,7 +767,7 @@ impl<'a> Examination<'a> {
     }
 
     /// Where a point is.
-    pub(crate) fn crash(&self, number: usize) -> Crash {
+    pub fn crash(&self, number: usize) -> Crash {
         let point = &self.points[number];
         let last = point.steps.checked_sub(1).map(|last| self.program.steps[last].did);
         Crash {

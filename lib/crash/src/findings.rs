@@ -6,7 +6,7 @@ use ringfence_crashcheck::{Fate, Kind, Unit, WORD};
 use serde::{Deserialize, Serialize};
 
 use crate::examine::{Examination, ExamineError, Failure};
-use crate::image::Image;
+use crate::image::{Image, overlaid};
 use crate::oracle::{Fault, Outcome};
 use crate::points::{Choice, Crash};
 use crate::program::{Did, Program};
@@ -141,12 +141,23 @@ fn first_lost(examination: &Examination<'_>, point: usize, unit: Unit, way: u32)
     let kinds: Vec<Kind> = instructions.iter().map(|(_, kind)| *kind).collect();
     let mut fates = leaves.fates(&kinds).into_iter();
     let mut found = None;
+    // What the unit's words hold: a store that changes nothing explains nothing.
+    let mut words: BTreeMap<usize, u64> = BTreeMap::new();
     for (number, kind) in instructions {
         let Some(write) = kind.write() else { continue };
         let fate = fates.next();
-        if fate == Some(Fate::Lost) && bytes.contains(&(write.word * WORD)) {
+        if !bytes.contains(&(write.word * WORD)) {
+            continue;
+        }
+        let initial = || program.place(write.word).map_or(0, |place| program.initial[place]);
+        let word = words.entry(write.word).or_insert_with(initial);
+        let changed = overlaid(*word, write.bytes, write.mask);
+        let changes = std::mem::replace(word, changed) != changed;
+        if fate == Some(Fate::Lost) && (changes || found.is_none()) {
             found = Some((number, write));
-            break;
+            if changes {
+                break;
+            }
         }
     }
     let (number, write) = found?;

@@ -16,7 +16,7 @@ mod stretch;
 pub mod worker;
 
 pub use again::{Again, AgainError, FindingAgain, again};
-pub use answer::{ANSWER, Answer, Found, Killed, Kills, LostStore, Medium, SCHEMA, found};
+pub use answer::{ANSWER, Answer, Found, Gap, Killed, Kills, LostStore, Medium, SCHEMA, found};
 pub use examine::{Cut, Examination, ExamineError, Examined, Failure};
 pub use findings::{Finding, Lost, findings};
 pub use image::Image;

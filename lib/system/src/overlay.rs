@@ -4,9 +4,9 @@ use std::ffi::{CString, NulError};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Those of an overlay: what lies below, what is written goes to `upper`, and an empty folder `work`
-/// on the same file system. The second ones are for kernels or file systems that refuse the first:
-/// in a user namespace, an overlay's notes have to be a user's.
+/// Those of an overlay: what lies below, `upper`, to which goes what is written, and `work`, an
+/// empty folder on the same file system as that. The second ones are for kernels or file systems
+/// that refuse the first: in a user namespace, an overlay's notes have to be a user's.
 ///
 /// # Errors
 /// Where a path has a zero byte.

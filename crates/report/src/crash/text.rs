@@ -32,10 +32,6 @@ pub(crate) fn headline(answer: &Answer) -> String {
         .command
         .first()
         .map_or("the program", |word| word.rsplit('/').next().unwrap_or(word));
-    let counted = |number, what| match number {
-        1 => format!("1 {what}"),
-        _ => format!("{} {what}s", count(number)),
-    };
     let examined = format!(
         "{}, {}, {:.0} s",
         counted(answer.points, "crash point"),
@@ -51,6 +47,13 @@ pub(crate) fn headline(answer: &Answer) -> String {
         (0, false) => format!("{program}: no failing state found in a part of {examined}"),
         (1, _) => format!("{program}: 1 bug; {examined}"),
         (bugs, _) => format!("{program}: {bugs} bugs; {examined}"),
+    }
+}
+
+fn counted(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{} {what}s", count(number)),
     }
 }
 
@@ -186,30 +189,32 @@ fn remedy(found: &Found, answer: &Answer) -> String {
     }
 }
 
-/// What was examined, and what was not.
-pub(crate) fn notes(answer: &Answer) -> Vec<String> {
-    let mut notes = Vec::new();
+// What the printed lines say about what was checked.
+fn acknowledgements(answer: &Answer) -> String {
     if answer.expect.is_some() {
-        notes.push("What recovery prints was checked by the command of --expect.".into());
+        "What recovery prints was checked by the command of --expect.".into()
     } else if answer.acknowledged == 0 {
-        notes.push(
-            "No printed line counts as an acknowledgement: only the way in which recovery ends was \
-             checked."
-                .into(),
-        );
+        "No printed line counts as an acknowledgement: only the way in which recovery ends was \
+         checked."
+            .into()
     } else if answer.checkable == 0 {
-        notes.push(format!(
+        format!(
             "None of {} printed lines changes what recovery prints: only the way in which it ends \
              was checked.",
             count(answer.acknowledged)
-        ));
+        )
     } else {
-        notes.push(format!(
-            "{} of {} printed lines can be checked: recovery prints something else after them.",
+        format!(
+            "{} of {} printed lines change what recovery prints: only their loss can be seen.",
             count(answer.checkable),
             count(answer.acknowledged)
-        ));
+        )
     }
+}
+
+/// What was examined, and what was not.
+pub(crate) fn notes(answer: &Answer) -> Vec<String> {
+    let mut notes = vec![acknowledgements(answer)];
     if answer.other_crashes > 0 {
         notes.push(format!(
             "{} more crashes fail for other causes, which were too many to work out.",
@@ -221,6 +226,16 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
             "The output of {} states cannot be judged, because several operations may have been in \
              progress.",
             count(answer.undecided)
+        ));
+    }
+    if let Some(gap) = &answer.gap {
+        let at = place_of(false, gap.killed.last_line.as_deref(), &gap.killed.before);
+        notes.push(format!(
+            "After a mere kill {at}, recovery lacks the line '{}', which it prints before and \
+             after that operation ({} such kills). The comparison with kills cannot tell whether \
+             that is right: --expect can.",
+            clean(&gap.line),
+            count(answer.gaps)
         ));
     }
     if let Some(kills) = answer.kills {
@@ -239,9 +254,9 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
             None => "they have more than 4,096 states each",
         };
         notes.push(format!(
-            "Not all states of {} crash points were examined, because {why}; a sample was: \
-             everything lost, one unit lost, one unit written back, then pairs and random ones.",
-            count(left)
+            "Not all states of {} were examined, because {why}; a sample was: everything lost, one \
+             unit lost, one unit written back, then pairs and random ones.",
+            counted(left, "crash point")
         ));
     }
     if answer.batches > 0 {

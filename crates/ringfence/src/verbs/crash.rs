@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use regex_lite::Regex;
 use ringfence_crash::worker::ImageFile;
 use ringfence_crash::{
-    Again, Answer, Cut, Examination, Examined, Finding, Kills, Medium, Places, Program, Question,
-    SCHEMA, findings, found,
+    Again, Answer, Cut, Examination, Examined, Finding, Gap, Killed, Kills, Medium, Places,
+    Program, Question, SCHEMA, findings, found,
 };
 use ringfence_experiment::units::Span;
 use ringfence_machine::features::Features;
@@ -242,10 +242,14 @@ impl Examining<'_> {
         let mut examined = examined.map_err(Failure::failed_by)?;
         let causes = findings(&mut examination, &examined.failures);
         let (causes, mut other_crashes) = causes.map_err(Failure::failed_by)?;
+        let places = Places { program: self.reader, recovery: None };
+        let gap = examined.gap.take().map(|(point, line)| {
+            let killed = Killed::of(&examination.crash(point), self.program, places);
+            Gap { line, killed }
+        });
         let again = self.again(&mut examination, question, &images, &examined)?;
         drop(examination);
         let mut kept = Vec::new();
-        let places = Places { program: self.reader, recovery: None };
         for finding in &causes {
             let number = kept.len() + 1;
             let (images, rerun) = self.keep(number, finding, self.program, &images, question)?;
@@ -275,6 +279,8 @@ impl Examining<'_> {
             states: examined.states,
             merged: examined.merged,
             undecided: examined.undecided,
+            gaps: examined.gaps,
+            gap,
             acknowledged: self.program.acknowledged.len() as u64,
             checkable: examined.checkable,
             batches: self.program.batches as u64,
@@ -358,7 +364,8 @@ fn mount(image: &Path, path: &Path) -> String {
     let (image, path) = (pasteable(image), pasteable(path));
     format!(
         "copy=\"$copies/$(basename {path})\"\ncp {image} \"$copy\"\n\
-         [ -e {path} ] || {{ : > {path}; echo \"umount {path}; rm -f {path}\" >> \"$copies/undo\"; }}\n\
+         undo=\"umount {path}; rm -f {path}\"\n\
+         [ -e {path} ] || {{ : > {path}; echo \"$undo\" >> \"$copies/undo\"; }}\n\
          mount --bind \"$copy\" {path}\n"
     )
 }

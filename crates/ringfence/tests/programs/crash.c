@@ -220,8 +220,8 @@ int main(int argc, char **argv) {
   int is_list = !strcmp(argv[3], "list"), first = is_list ? 4 : 5;
   bad = !strcmp(argv[2], "bad");
   for (int i = 0; i < 2 && first + i < argc; i++) {
-    int fd = open(argv[first + i], O_RDWR);
-    if (fd < 0) return 8;
+    int fd = open(argv[first + i], is_list ? O_RDWR : O_RDWR | O_CREAT, 0600);
+    if (fd < 0 || (!is_list && ftruncate(fd, SIZE))) return 8;
     file[i] = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (file[i] == MAP_FAILED) return 7;
   }

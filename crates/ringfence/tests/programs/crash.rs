@@ -102,6 +102,28 @@ fn a_recovery_that_flushes_nothing_loses_what_it_printed_when_it_crashes_after_a
 }
 
 #[test]
+fn a_file_that_is_not_there_is_made_for_the_program_alone() {
+    let Some(folder) = built() else { return };
+    let run = |twin: &str| {
+        let recover = format!("./stores creation {twin} list fresh");
+        let mut words = vec!["crash", "--file", "fresh", "--recover", &recover, "--quiet"];
+        words.extend(["--json"]);
+        words.extend(PMEM);
+        words.extend(["--", "./stores", "creation", twin, "append", "1", "fresh"]);
+        ringfence_in(folder.path(), &words)
+    };
+    let good = run("good");
+    assert_eq!(good.code(), Some(0), "{}{}", good.stdout, good.stderr);
+    let bad = run("bad");
+    assert_eq!(bad.code(), Some(3), "{}{}", bad.stdout, bad.stderr);
+    assert!(!folder.path().join("fresh").exists());
+    let found = &bad.json_of_any()["crash"]["findings"][0];
+    let rerun = Command::new("sh").arg(found["rerun"].as_str().unwrap()).output().unwrap();
+    assert_eq!(rerun.status.code(), Some(3), "{}", String::from_utf8_lossy(&rerun.stderr));
+    assert!(!folder.path().join("fresh").exists());
+}
+
+#[test]
 fn a_command_can_check_what_recovery_prints() {
     let Some(folder) = built() else { return };
     let check = "n=$(grep -c appended); m=$(sed -n 's/ entries//p' $RECOVERED)
@@ -195,12 +217,17 @@ fn what_cannot_be_done_is_said_in_a_sentence() {
         (&["--rules", "arm", "--medium", "pmem"][..], "--rules"),
         (&["--acknowledge", "("], "--acknowledge '('"),
         (&["--time", "soon"], "--time"),
-        (&["--file", "not-there"], "is not there"),
+        (&["--file", "no-folder/file"], "is not there"),
+        (&["--crashes", "3"], "--crashes"),
     ] {
         let refused = run(&[&start[..], more, &program].concat());
         assert_eq!(refused.code(), Some(2), "{more:?}: {}", refused.stderr);
         assert!(refused.stderr.contains(says), "{more:?}: {}", refused.stderr);
     }
+    let other = ["crash", "--file", "one", "--medium", "pmem", "--recover", "./not-there"];
+    let unstartable = run(&[&other[..], &program].concat());
+    assert_eq!(unstartable.code(), Some(2), "{}{}", unstartable.stdout, unstartable.stderr);
+    assert!(unstartable.stderr.contains("not-there"), "{}", unstartable.stderr);
     let failed = run(&[&start[..], &["--", "false"]].concat());
     assert_eq!(failed.code(), Some(1), "{}", failed.stderr);
     let nothing = run(&[&start[..], &["--", "true"]].concat());

@@ -78,8 +78,8 @@ impl Space {
         memory.read_at(bytes, at)
     }
 
-    /// Lets a task run up to an instruction. Gives the signal that it ended in: SIGTRAP where it has
-    /// come there.
+    /// Lets a task run up to an instruction. Gives the signal that it ended in: SIGTRAP where it
+    /// has come there.
     pub(super) fn run_to(&mut self, task: Task, at: u64, later: &mut Vec<i32>) -> io::Result<i32> {
         const BREAKPOINT: [u8; 1] = [0xcc];
         let file = File::options().read(true).write(true).open(format!("/proc/{task}/mem"))?;

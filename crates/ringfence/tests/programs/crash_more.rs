@@ -1,0 +1,104 @@
+//! Many small programs under `crash`: each planted bug is found, and no correct program is accused.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::{Folder, Output, ringfence_in, skip};
+
+const PLANTED: &str = include_str!("crash_planted.c");
+const CORRECT: &str = include_str!("crash_correct.c");
+
+// A folder with the programs of a source, and two files; none if there is no compiler.
+fn built(name: &str, source: &str) -> Option<Folder> {
+    let folder = Folder::new();
+    fs::write(folder.path().join("source.c"), source).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-g", "-mclflushopt", "-mclwb", "-pthread", "-o", name, "source.c"]);
+    if !gcc.current_dir(folder.path()).status().is_ok_and(|status| status.success()) {
+        skip("there is no gcc");
+        return None;
+    }
+    for name in ["one", "two"] {
+        fs::write(folder.path().join(name), vec![0; 65536]).unwrap();
+    }
+    Some(folder)
+}
+
+// A program of a source, as its `names` describes it.
+struct Case {
+    name: String,
+    medium: String,
+    // Exit codes of `crash` for the correct twin.
+    codes: Vec<i32>,
+    options: Vec<String>,
+    // Another recovery, or what follows the usual one.
+    recovery: String,
+}
+
+fn cases(folder: &Folder, program: &str) -> Vec<Case> {
+    let names = Command::new(folder.path().join(program)).arg("names").output().unwrap();
+    let names = String::from_utf8(names.stdout).unwrap();
+    let case = |line: &str| {
+        let parts: Vec<&str> = line.splitn(5, '|').collect();
+        Case {
+            name: parts[0].into(),
+            medium: parts[1].into(),
+            codes: parts[2].split(',').map(|code| code.parse().unwrap()).collect(),
+            options: parts[3].split_whitespace().map(str::to_owned).collect(),
+            recovery: parts[4].into(),
+        }
+    };
+    names.lines().map(case).collect()
+}
+
+impl Case {
+    fn run(&self, folder: &Folder, program: &str, twin: &str) -> Output {
+        let Self { name, medium, .. } = self;
+        let usual = format!("./{program} {name} {twin} list one two");
+        let recover = match self.recovery.strip_prefix('@') {
+            Some(other) => other.replace("TWIN", twin),
+            None => format!("{usual} {}", self.recovery.replace('/', "|")),
+        };
+        let command = format!("./{program}");
+        let mut words = vec!["crash", "--file", "one", "--file", "two", "--medium", medium];
+        if medium == "pmem" {
+            words.extend(["--rules", "amd"]);
+        }
+        words.extend(self.options.iter().map(String::as_str));
+        words.extend(["--recover", &recover, "--quiet", "--json", "--", &command, name, twin]);
+        words.extend(["append", "3", "one", "two"]);
+        ringfence_in(folder.path(), &words)
+    }
+}
+
+fn are_found(medium: &str) {
+    let Some(folder) = built("planted", PLANTED) else { return };
+    // The last takes half a minute: a recovery without an end is tested elsewhere.
+    let meant = |case: &Case| case.medium == medium && case.name != "endless";
+    for case in cases(&folder, "planted").iter().filter(|case| meant(case)) {
+        let good = case.run(&folder, "planted", "good");
+        assert_eq!(good.code(), Some(0), "{}: {}{}", case.name, good.stdout, good.stderr);
+        let bad = case.run(&folder, "planted", "bad");
+        assert_eq!(bad.code(), Some(3), "{}: {}{}", case.name, bad.stdout, bad.stderr);
+    }
+}
+
+#[test]
+fn planted_bugs_of_persistent_memory_are_found() {
+    are_found("pmem");
+}
+
+#[test]
+fn planted_bugs_of_ordinary_files_are_found() {
+    are_found("pages");
+}
+
+#[test]
+fn correct_programs_are_not_accused() {
+    let Some(folder) = built("correct", CORRECT) else { return };
+    for case in cases(&folder, "correct") {
+        let said = case.run(&folder, "correct", "good");
+        let code = said.code().unwrap_or(-1);
+        assert!(case.codes.contains(&code), "{}: {}{}", case.name, said.stdout, said.stderr);
+    }
+}
