@@ -102,3 +102,47 @@ fn correct_programs_are_not_accused() {
         assert!(case.codes.contains(&code), "{}: {}{}", case.name, said.stdout, said.stderr);
     }
 }
+
+const PAGE: &str = include_str!("../../../../docs/guide/crash.md");
+
+// The blocks of a page, in their order: their kinds, and what is in them.
+fn blocks(page: &str) -> Vec<(&str, &str)> {
+    let mut blocks = Vec::new();
+    let mut rest = page;
+    while let Some((_, after)) = rest.split_once("```") {
+        let (kind, after) = after.split_once('\n').unwrap();
+        let (text, after) = after.split_once("```").unwrap();
+        blocks.push((kind, text));
+        rest = after;
+    }
+    blocks
+}
+
+#[test]
+fn the_examples_of_the_page_are_as_it_shows_them() {
+    let blocks = blocks(PAGE);
+    let folder = Folder::new();
+    let mut examples = 0;
+    for three in blocks.windows(3) {
+        let [("c", source), ("sh", commands), ("", shown)] = three else { continue };
+        let name = source.trim_start_matches("// ").split(':').next().unwrap();
+        fs::write(folder.path().join(name), source).unwrap();
+        let binary = env!("CARGO_BIN_EXE_ringfence");
+        let commands = commands.replace("ringfence crash", &format!("{binary} crash --quiet"));
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", &commands]).current_dir(folder.path());
+        let said = shell.env("XDG_STATE_HOME", folder.path()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&said.stderr);
+        if stderr.contains("libpmemobj.h: No such file") || stderr.contains("gcc: not found") {
+            skip("there is no gcc, or no libpmemobj");
+            continue;
+        }
+        let stdout = String::from_utf8_lossy(&said.stdout);
+        assert_eq!(said.status.code(), Some(3), "{name}: {stdout}{stderr}");
+        for line in shown.lines().filter(|line| line.starts_with("   lost")) {
+            assert!(stdout.contains(line), "{name} does not say {line}: {stdout}");
+        }
+        examples += 1;
+    }
+    assert!(examples > 0 || Command::new("gcc").arg("--version").output().is_err());
+}

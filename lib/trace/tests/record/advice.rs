@@ -15,7 +15,14 @@ fn census(program: &Path, folder: &Path) -> Run {
     let trace = folder.join("trace");
     let mut writer = Writer::create(&trace, About::default()).unwrap();
     let outcome = record(
-        Options { command, files: vec![file], copies: None, loads: false, output: false },
+        Options {
+            command,
+            files: vec![file],
+            copies: None,
+            loads: false,
+            output: false,
+            made_in_memory: false,
+        },
         &mut writer,
     )
     .unwrap();

@@ -46,8 +46,14 @@ fn compare(program: &Path, arguments: &[&str], loads: bool) -> Vec<Action> {
     command.extend(named(&recorded));
     let trace = folder.path().join("trace");
     let mut writer = Writer::create(&trace, About::default()).unwrap();
-    let options =
-        Options { command, files: vec![recorded.clone()], copies: None, loads, output: false };
+    let options = Options {
+        command,
+        files: vec![recorded.clone()],
+        copies: None,
+        loads,
+        output: false,
+        made_in_memory: false,
+    };
     let outcome = record(options, &mut writer).unwrap();
     writer.finish(outcome.ended.clone()).unwrap();
     let what = format!("{} {arguments:?}, loads: {loads}", program.display());
