@@ -23,5 +23,7 @@ pub use image::Image;
 pub use oracle::{Fault, Outcome};
 pub use places::Places;
 pub use points::{Choice, Crash, Point};
-pub use program::{Acknowledged, Did, Program, ProgramError, ProgramFile, Step};
+pub use program::{
+    ALL_THREADS, Acknowledged, Did, OF_RECOVERY, Program, ProgramError, ProgramFile, Step,
+};
 pub use question::Question;
