@@ -13,12 +13,12 @@ use crate::program::{Program, ProgramError};
 use crate::question::Question;
 use crate::worker::ImageFile;
 
-/// A cause that a crash of recovery has.
+/// A cause of failures after a crash of recovery.
 #[derive(Debug)]
 pub struct FindingAgain {
     /// The cause.
     pub finding: Finding,
-    // Where the stores are that were lost.
+    // The places of the stores that were lost.
     cause: Vec<String>,
     /// Where the program was killed before recovery ran.
     pub killed: Crash,

@@ -266,12 +266,6 @@ pub fn found(
     (images, rerun): (PathBuf, PathBuf),
 ) -> Found {
     let named = |site: u32| places.name(site);
-    let line = |crash: &Crash| {
-        let last = crash.acknowledged.checked_sub(1);
-        last.and_then(|last| program.acknowledged.get(last)?.lines.last().cloned())
-    };
-    let killed =
-        killed.map(|killed| Killed { before: killed.before.map(named), last_line: line(killed) });
     let lost = |lost: &Lost| LostStore {
         at: named(lost.site),
         file: program.files[lost.file].path.clone(),
@@ -285,10 +279,10 @@ pub fn found(
     let crash = &finding.crash;
     Found {
         fault: finding.fault,
-        killed,
+        killed: killed.map(|killed| Killed::of(killed, program, places)),
         lost: finding.lost.iter().map(lost).collect(),
         acknowledged: crash.acknowledged as u64,
-        last_line: line(crash),
+        last_line: last_line(crash, program),
         before: crash.before.map(named),
         right_after: crash.is_behind_acknowledgement,
         crashes: finding.crashes,

@@ -78,7 +78,7 @@ pub struct Examined {
 }
 
 impl Examined {
-    /// Another examination was done, too.
+    /// Adds the counts of another examination.
     pub fn add(&mut self, other: &Self) {
         self.points += other.points;
         self.states += other.states;
@@ -156,18 +156,18 @@ pub struct Examination<'a> {
     // What is certain at each point, kept for the one that is looked at.
     certain: (usize, Image),
     known: Known,
-    // The first point that is examined, and the first of which it has to be known what a kill
-    // leaves.
+    // The first point that is examined, and the first whose kill is needed.
     from: usize,
     start: usize,
     // At each point from there on, what a kill leaves.
     kills: Vec<Arc<Outcome>>,
     clean: Outcome,
     first: Outcome,
-    // Acknowledgements before recovery ended as after a clean stop for the first time.
+    // Acknowledgements before the first kill after which recovery ends as after a clean stop: up to
+    // then the exit code on the initial files is right, too.
     before_it_was_made: usize,
     stretches: Stretches,
-    // At a point.
+    // By point.
     between: FxHashMap<usize, Rc<Between>>,
     // What `--expect` says, after so many acknowledgements, of lines that recovery printed: why
     // they are wrong, if they are.
@@ -267,7 +267,7 @@ impl<'a> Examination<'a> {
         }
     }
 
-    // What is right without a crash must not be refused.
+    // `--expect` must accept what recovery prints without a crash.
     fn expects_both(&mut self) -> Result<(), ExamineError> {
         let all = self.program.acknowledged.len();
         let both = [
@@ -401,7 +401,7 @@ impl<'a> Examination<'a> {
         Ok(true)
     }
 
-    // Where a word that was read can have come out otherwise.
+    // Adds a state for each other way in which a word that was read can have come out.
     fn otherwise(
         &self,
         mut leaves: Leaves,

@@ -35,8 +35,8 @@ pub struct Known {
     images: FxHashMap<u64, Recovery>,
     // By what runs have read. The latest is the last.
     sets: Vec<Set>,
-    // It was seen to read what was not noted: nothing but the same image tells what it does, and
-    // everything counts as read.
+    // Reads were missed: only an equal image predicts what recovery does, and everything counts as
+    // read.
     is_distrusted: bool,
 }
 
@@ -44,8 +44,7 @@ pub struct Known {
 type Set = (Arc<ReadWords>, FxHashMap<u64, Arc<Outcome>>);
 
 impl Known {
-    /// What recovery does on an image, as far as that is known. It is known which
-    /// of the open words that reads.
+    /// What recovery does on an image, if that is known, and also which of the open words it reads.
     pub fn find(&mut self, image: &Image, open: &[u32]) -> Option<Recovery> {
         let key = image.key();
         if let Some(found) = self.images.get(&key).filter(|found| found.tells_apart(open)) {
@@ -68,12 +67,12 @@ impl Known {
         self.images.get(&image.key()).cloned()
     }
 
-    /// It reads what is not noted.
+    /// Recovery was seen to depend on what it was not seen to read.
     pub fn distrust(&mut self) {
         *self = Self { is_distrusted: true, ..Self::default() };
     }
 
-    /// It was run.
+    /// Adds a run.
     pub fn add(&mut self, image: &Image, outcome: Outcome, read: ReadWords) -> Recovery {
         let read = match self.is_distrusted {
             true => ReadWords { words: (0..image.words.len() as u32).collect(), ..read },

@@ -85,11 +85,11 @@ pub enum Did {
 pub struct Acknowledged {
     /// The lines, without line ends.
     pub lines: Vec<String>,
-    /// Which thread; [`ALL_THREADS`] where it says something of all.
+    /// Which thread; [`ALL_THREADS`] for what a recovery printed.
     pub thread: u32,
 }
 
-/// In the place of a thread's number.
+/// Stands for all threads in place of a thread's number.
 pub const ALL_THREADS: u32 = u32::MAX;
 /// What is added to the numbers of a recovery's threads and instructions.
 pub const OF_RECOVERY: u32 = 1 << 30;
@@ -126,7 +126,7 @@ impl Program {
             file.pages.insert(at.offset, bytes);
         }
         let mut building = Building::new(&mut program, acknowledge);
-        building.all(reader)?;
+        building.add_all(reader)?;
         building.end();
         Ok(program)
     }
@@ -156,12 +156,12 @@ impl Program {
         };
         let mut building = Building::new(&mut program, None);
         building.words = self.words.iter().copied().collect();
-        building.go_on();
+        building.take_over();
         if let Some(reader) = recovery {
             let files = &reader.manifest().files;
             building.files = files.iter().map(|file| self.number(file)).collect();
             building.added = OF_RECOVERY;
-            building.all(reader)?;
+            building.add_all(reader)?;
         }
         let number = building.program.acknowledged.len();
         building.program.acknowledged.push(Acknowledged { lines: printed, thread: ALL_THREADS });
@@ -232,11 +232,11 @@ fn linear(at: Place) -> usize {
     at.file as usize * FILE + at.offset as usize
 }
 
-// Calls that make something durable, by the event that came last before each began: their numbers,
-// and the bytes.
 // Numbers of this reader's own calls are not below it.
 const OWN: u32 = 1 << 31;
 
+// Calls that make something durable, by the event that came last before each began: their numbers,
+// and the bytes.
 type Calls = BTreeMap<u64, Vec<(u32, Range<usize>)>>;
 
 fn calls(reader: &Reader) -> Result<Calls, RecordingError> {
@@ -295,8 +295,8 @@ impl<'p> Building<'p> {
         }
     }
 
-    // All that a recording has.
-    fn all(&mut self, reader: &Reader) -> Result<(), ProgramError> {
+    // Adds all events of a recording.
+    fn add_all(&mut self, reader: &Reader) -> Result<(), ProgramError> {
         let calls = calls(reader)?;
         for event in reader.events() {
             let Some(event) = self.own(event?) else { continue };
@@ -345,8 +345,8 @@ impl<'p> Building<'p> {
         Some(event)
     }
 
-    // Goes on where the program's steps end.
-    fn go_on(&mut self) {
+    // Takes over the sizes and the numbers of calls from the steps that are there.
+    fn take_over(&mut self) {
         for step in &self.program.steps {
             match step.did {
                 Did::Size(file, size) => self.sizes[file] = size,

@@ -1,4 +1,4 @@
-//! From when on kills show what recovery may print after a crash.
+//! The stretch of steps before a crash in which a kill shows what recovery may print.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use crate::program::{ALL_THREADS, Did, OF_RECOVERY, Program};
 /// What each thread printed and stored, by the numbers of steps.
 #[derive(Debug, Default)]
 pub struct Stretches {
-    // All that was printed.
+    // All acknowledgements.
     printed: Vec<usize>,
     threads: BTreeMap<u32, Thread>,
     // Of a program that was killed: its threads would have printed more.
     is_killed: bool,
-    // The last print is one of a recovery.
+    // The acknowledgement of a recovery.
     recovered: Option<usize>,
 }
 
@@ -46,11 +46,11 @@ impl Stretches {
         all
     }
 
-    /// How many steps came before the stretch in which a crash behind so many steps falls. A kill
-    /// in the stretch shows what may be there.
+    /// For a crash after so many steps: the number of steps before its stretch.
     ///
-    /// It begins with the last line that was printed. What another thread has stored since its own
-    /// last line, and prints later, was under way then: it begins before that.
+    /// The stretch begins with the last acknowledgement. If another thread has stored something
+    /// since its own last line, and prints again later, its operation was in progress then, and the
+    /// stretch begins before that store.
     pub fn begins(&self, steps: usize) -> usize {
         let before = |all: &[usize]| all.partition_point(|one| *one < steps);
         let Some(last) = before(&self.printed).checked_sub(1) else { return 0 };

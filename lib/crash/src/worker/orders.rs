@@ -20,8 +20,8 @@ pub struct Setup {
     pub directory: PathBuf,
     /// Bytes that a run may write to files, images included.
     pub disk: u64,
-    /// Which of the CPUs that it may use it uses, by number from 0: it and its command take turns,
-    /// and would wake one another on different ones.
+    /// The CPU that it stays on, counted among those that it may use: it and its command take
+    /// turns, and waking a task on another CPU is slow.
     pub cpu: usize,
 }
 
@@ -47,8 +47,8 @@ pub struct Order {
     pub time: Duration,
     /// What it is given.
     pub given: Option<Given>,
-    /// A folder that it leaves in its view, and where that is copied to. Such a command is not
-    /// followed.
+    /// A folder in its view that is copied out after the run, and where to. What such a command
+    /// reads is not followed.
     pub keep: Option<(PathBuf, PathBuf)>,
     /// Words, by their places, of which it matters whether and in which order the command reads
     /// them.

@@ -88,7 +88,7 @@ pub(super) fn run(
     let (mut text, mut file) = (Vec::new(), File::from(read));
     file.rewind()?;
     file.read_to_end(&mut text)?;
-    // Of a run that was ended, it is not known.
+    // It is not known of a run that had to be ended.
     let all = |_| Marks::new(&setup.words, &order.open).all();
     let read = serde_json::from_slice(&text).unwrap_or_else(all);
     Ok(Ran { status, output: seen.output, errors: seen.errors, took, read })
@@ -284,7 +284,7 @@ impl Start<'_> {
             if command < 0 {
                 self.fail(b"no process can be started");
             }
-            // Where it is not followed, everything counts as read.
+            // If it cannot be traced, everything counts as read.
             let is_followed = u8::from(self.is_followed && ptrace::seize(command).is_ok());
             libc::write(go[1], (&raw const is_followed).cast(), 1);
             let marks = Marks::new(self.words, self.open);
@@ -300,7 +300,7 @@ impl Start<'_> {
             let changed =
                 unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
             if changed == command && !libc::WIFSTOPPED(status) {
-                self.tell(&follower.read());
+                self.report_read(&follower.read());
                 // SAFETY: as for the caller.
                 unsafe { self.report(status) }
             }
@@ -323,8 +323,8 @@ impl Start<'_> {
         unreachable!("turns without end")
     }
 
-    // What was read, for the worker. Without it, everything counts as read.
-    fn tell(&self, read: &ReadWords) {
+    // Reports to the worker what was read. Without that, everything counts as read.
+    fn report_read(&self, read: &ReadWords) {
         // SAFETY: it is open, and nothing else in this process uses it.
         let mut to = unsafe { File::from_raw_fd(self.read) };
         let _ = serde_json::to_vec(read).map(|text| to.write_all(&text));
@@ -363,7 +363,7 @@ impl Start<'_> {
                 // A recorder has large files, which stay empty.
                 limit(libc::RLIMIT_FSIZE, self.disk);
             }
-            if is_followed == 1 && !filter::tell_of_calls() {
+            if is_followed == 1 && !filter::install_first() {
                 self.fail(b"its calls cannot be followed");
             }
             let words = [c"sh".as_ptr(), c"-c".as_ptr(), self.command.as_ptr(), std::ptr::null()];

@@ -1,4 +1,4 @@
-//! What an instruction that was refused memory would do there.
+//! Decodes an instruction that a closed page has stopped: what it reads and writes.
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, MemorySize, Mnemonic,
@@ -10,7 +10,7 @@ use super::ptrace::Registers;
 /// What an instruction does to memory.
 #[derive(Debug)]
 pub(super) enum Access {
-    /// It loads from here into a register, and no more.
+    /// It loads into a register or the flags, and does nothing else.
     Load(Load),
     /// It reads and writes these bytes.
     Bytes(Vec<Bytes>),
@@ -95,12 +95,12 @@ pub(super) fn access(code: &[u8], registers: &Registers) -> Access {
         };
         let value = |register: Register, _: usize, _: usize| value(registers, register);
         let Some(at) = memory.virtual_address(0, value) else { return Access::Unknown };
-        // Of a repeated instruction the sum is not known here.
+        // The decoder does not know how often a repeated instruction is executed.
         let size = match is_repeated(&instruction) {
             true => instruction.memory_size().size(),
             false => memory.memory_size().size(),
         } as u64;
-        // Of a mask or of elements, only some are accessed.
+        // With a mask, not all of it is written.
         let writes = writes && !instruction.has_op_mask();
         if size == 0 || instruction.is_vsib() {
             return Access::Unknown;
@@ -121,7 +121,7 @@ fn is_repeated(instruction: &Instruction) -> bool {
         && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
 }
 
-// Whether it is repeated until its count is over, unlike those that compare.
+// Whether it copies or fills, so that its repetition does not end early.
 fn is_copy(instruction: &Instruction) -> bool {
     use Mnemonic::{Movsb, Movsd, Movsq, Movsw, Stosb, Stosd, Stosq, Stosw};
     let copies = matches!(
@@ -173,7 +173,7 @@ fn load(instruction: &Instruction) -> Option<(Operation, Other, bool)> {
             | MemorySize::Int32
             | MemorySize::Int64
     );
-    // Processors do not agree on one of them.
+    // Processors differ in what `movsxd` with 16 bits does.
     if instruction.op_count() != 2 || !is_number || instruction.code() == Code::Movsxd_r16_rm16 {
         return None;
     }
@@ -188,12 +188,12 @@ fn load(instruction: &Instruction) -> Option<(Operation, Other, bool)> {
     if instruction.op1_kind() == OpKind::Memory {
         return Some((what, other(0)?, true));
     }
-    // What it stores, it stores to memory.
+    // The others write their result to memory.
     matches!(what, Compare | Test).then_some((what, other(1)?, false))
 }
 
 impl Load {
-    /// The registers behind it, once the memory is known.
+    /// The registers after it, given what was loaded.
     pub(super) fn executed(&self, bytes: [u8; 8], registers: &Registers) -> Registers {
         use Operation::{Add, And, Compare, Move, MoveSigned, Or, Subtract, Test, Xor};
         let shift = 64 - 8 * self.size;

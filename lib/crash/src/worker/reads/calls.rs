@@ -21,7 +21,7 @@ fn pages(length: u64) -> u64 {
 impl Follower<'_> {
     /// A task is about to make a call.
     pub(super) fn calls(&mut self, task: Task) -> io::Result<()> {
-        self.hears = true;
+        self.has_filter = true;
         let registers = ptrace::registers(task)?;
         if space::are_of_32_bits(&registers) {
             self.give_up();
@@ -49,7 +49,7 @@ impl Follower<'_> {
         };
         let Some(end) = end else { return ptrace::go_on(task, 0) };
         if let End::Again { .. } = end {
-            // Something harmless in its place.
+            // It makes a harmless call instead.
             let orig_rax = libc::SYS_getpid as u64;
             ptrace::set_registers(task, &Registers { orig_rax, ..registers })?;
         }
@@ -102,7 +102,7 @@ impl Follower<'_> {
         }
     }
 
-    // Memory that a call is given and that is closed to the task, from its first page to its end.
+    // The first range that a call is given and that has closed pages.
     fn given(&mut self, task: Task, number: i64, a: [u64; 6]) -> Option<(u64, u64)> {
         let space = self.space(task);
         if space.closed.is_empty() {
@@ -122,7 +122,7 @@ impl Follower<'_> {
             | libc::SYS_pwritev
             | libc::SYS_preadv2
             | libc::SYS_pwritev2 => ranges.extend(buffers(task, a[1], a[2])),
-            // Lists within lists.
+            // Their buffers stand in further lists.
             libc::SYS_sendmsg
             | libc::SYS_recvmsg
             | libc::SYS_sendmmsg
@@ -148,7 +148,7 @@ impl Follower<'_> {
         first
     }
 
-    /// A call has ended that something is to be done behind.
+    /// A system call whose end was waited for has returned.
     pub(super) fn call_ended(&mut self, task: Task, later: &mut Vec<i32>) -> io::Result<()> {
         let Some(end) = self.ends.remove(&task) else { return ptrace::go_on(task, 0) };
         let result = ptrace::registers(task)?.rax;
@@ -159,7 +159,7 @@ impl Follower<'_> {
                     Mapping { start: result, end: result + length, file, offset, protection };
                 let space = self.space(task);
                 space.mappings.push(mapping);
-                space.tell_all(task, later)?;
+                space.install_second(task, later)?;
                 self.close(task, mapping, later)?;
             }
             End::Protects { start, length, protection } if !failed => {
@@ -193,8 +193,7 @@ impl Follower<'_> {
         ptrace::go_on(task, 0)
     }
 
-    // Takes the access to those pages of a mapping away of which it is not known whether they are
-    // read.
+    // Closes the pages of a mapping whose words are not all known to be read.
     fn close(&mut self, task: Task, mapping: Mapping, later: &mut Vec<i32>) -> io::Result<()> {
         if self.gave_up || mapping.protection == 0 {
             return Ok(());
@@ -207,8 +206,7 @@ impl Follower<'_> {
     }
 }
 
-// Which arguments of a call are addresses. In the others, and behind the last, old values of
-// registers may look like some.
+// Which arguments of a call are addresses. Registers of other arguments may hold old addresses.
 fn pointers(number: i64) -> &'static [usize] {
     match number {
         libc::SYS_fstat

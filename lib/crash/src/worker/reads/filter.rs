@@ -1,5 +1,6 @@
-//! Which system calls a command tells of: those that may read or map files, and, once it has mapped
-//! a file, all that change mappings or may be given the address of memory.
+//! The seccomp filters of a command: which system calls stop it for its tracer. At first these are
+//! the calls that may read or map files. Once it has mapped a recorded file, a second filter adds
+//! those that change mappings or may be given an address.
 
 // Filters are installed by a system call that has no safe wrapper.
 #![allow(unsafe_code)]
@@ -35,7 +36,7 @@ const READING: [i64; 13] = [
     libc::SYS_process_vm_readv,
 ];
 
-// Calls that are given no address of the program's data.
+// Calls that get no address of the program's data.
 const HARMLESS: [i64; 23] = [
     libc::SYS_close,
     libc::SYS_brk,
@@ -68,7 +69,7 @@ fn step(code: u16, value: u32, yes: usize, no: usize) -> Step {
     Step { code, jt: yes as u8, jf: no as u8, k: value }
 }
 
-// Our own calls are let through, and programs of 32 bits are told of with each.
+// Our own calls are allowed. A 32-bit program stops at every call.
 fn beginning() -> Vec<Step> {
     vec![
         step(LOAD, ARCHITECTURE, 0, 0),
@@ -96,7 +97,7 @@ fn any(numbers: &[i64], then: u32) -> Vec<Step> {
     steps
 }
 
-/// The filter of a program that has mapped no file of ours.
+/// For a program that has not mapped a recorded file.
 fn first() -> Vec<Step> {
     let mut steps = beginning();
     steps.extend(any(&READING, libc::SECCOMP_RET_TRACE));
@@ -109,7 +110,7 @@ fn first() -> Vec<Step> {
     steps
 }
 
-/// The filter of one that has.
+/// For a program that has.
 pub(super) fn second() -> Vec<u8> {
     let mut steps = beginning();
     steps.extend(any(&HARMLESS, libc::SECCOMP_RET_ALLOW));
@@ -122,8 +123,8 @@ pub(super) fn second() -> Vec<u8> {
     steps.iter().flat_map(bytes).collect()
 }
 
-/// Has the calling process tell its tracer of calls; whether that could be done.
-pub(crate) fn tell_of_calls() -> bool {
+/// Installs the first filter in the calling process; whether that worked.
+pub(crate) fn install_first() -> bool {
     let mut steps = first();
     let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
     // SAFETY: the kernel reads the filter, which is ours.

@@ -17,7 +17,7 @@ pub struct Read {
     /// Words that the recorded program ever stored to, by their places, in the order in which they
     /// were first read.
     pub words: Vec<u32>,
-    /// Those of them, in order, of which it is not known whether they were read indeed.
+    /// Those of them, in order, that count as read without being known to be.
     pub assumed: Vec<u32>,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Marks<'s> {
     // Words that matter, by their pages: how many were not read yet.
     unread: FxHashMap<Page, usize>,
     matters: Vec<bool>,
-    // Of which it is known whether they are read: they were, or the command has written all of it.
+    // Words that were read, or that the command has overwritten completely.
     is_settled: Vec<bool>,
     // Bytes that the command has written, a bit each.
     written: Vec<u8>,
     read: Vec<u32>,
     assumed: Vec<u32>,
-    // Pages that can be accessed freely.
+    // Pages that are open.
     is_open: FxHashSet<Page>,
 }
 
@@ -66,7 +66,7 @@ impl<'s> Marks<'s> {
         }
     }
 
-    // Nothing more is to be learned of it; whether that is new.
+    // Settles a word; whether it was not settled yet.
     fn settle(&mut self, place: usize) -> bool {
         if std::mem::replace(&mut self.is_settled[place], true) {
             return false;
@@ -115,7 +115,7 @@ impl<'s> Marks<'s> {
         }
     }
 
-    /// A page can be accessed freely from now on.
+    /// A page is opened: all of its words count as read.
     pub(super) fn read_page(&mut self, page: Page) {
         if self.is_open.insert(page) {
             let (file, page) = page;
@@ -123,14 +123,14 @@ impl<'s> Marks<'s> {
         }
     }
 
-    /// A file can be.
+    /// All of a file counts as read.
     pub(super) fn read_file(&mut self, file: usize) {
         for page in self.unread_pages(file, 0, u64::MAX) {
             self.read_page(page);
         }
     }
 
-    /// Everything may have been read.
+    /// Everything counts as read.
     pub(super) fn read_all(&mut self) {
         for place in 0..self.words.len() {
             let (file, offset) = self.words[place];

@@ -1,10 +1,10 @@
 //! Follows what a command reads of the files, word by word where that matters: states that differ
 //! in nothing that recovery reads are one.
 //!
-//! A command has no access to those pages of the files that the recorded program ever stored to.
-//! Where it tries, it stops with SIGSEGV, and this finds out what the instruction reads and lets it
-//! execute alone. Pages on which nothing is undecided are opened at the first access, and count as
-//! read. Reads by system calls are seen by their arguments. Whatever is not understood counts as
+//! The pages of the files that the recorded program ever stored to are closed to the command
+//! (`PROT_NONE`). An access stops it with SIGSEGV; this finds out what the instruction reads, and
+//! lets it execute alone. A page on which nothing is undecided is opened at the first access, and
+//! counts as read. Reads by system calls are seen by their arguments. Whatever is not understood counts as
 //! read, which costs time and is never wrong.
 
 mod access;
@@ -24,7 +24,7 @@ pub use marks::Read;
 use ptrace::{Registers, Task};
 use space::{Mapping, PAGE, Space};
 
-/// A command is stopped for single accesses at most so often, then its pages are opened.
+/// After so many stops, pages are opened at their next access.
 const MOST_STOPS: usize = 50_000;
 
 /// Follows a command and all that it starts.
@@ -41,8 +41,8 @@ pub(super) struct Follower<'s> {
     stops: usize,
     // Nothing is followed any more: everything counts as read.
     gave_up: bool,
-    // Whether any call was told of.
-    hears: bool,
+    // Whether a system call has stopped a task: if none has, the filter is not there.
+    has_filter: bool,
 }
 
 // A system call under way.
@@ -50,7 +50,7 @@ pub(super) struct Follower<'s> {
 enum End {
     // It maps a file.
     Maps { file: usize, offset: u64, length: u64, protection: u64 },
-    // It changes what access there is.
+    // It changes the protection of memory.
     Protects { start: u64, length: u64, protection: u64 },
     // It is made again, once memory that it is given has been opened.
     Again { registers: Registers, start: u64, end: u64 },
@@ -62,7 +62,7 @@ impl<'s> Follower<'s> {
         let spaces = vec![Space::alone()];
         let of = HashMap::from([(process, 0)]);
         let (early, ends) = (HashSet::new(), HashMap::new());
-        Self { marks, files, spaces, of, early, ends, stops: 0, gave_up: false, hears: false }
+        Self { marks, files, spaces, of, early, ends, stops: 0, gave_up: false, has_filter: false }
     }
 
     /// A task has ended or stopped, as `waitpid` says.
@@ -90,7 +90,6 @@ impl<'s> Follower<'s> {
         if let Err(error) = done
             && error.raw_os_error() != Some(libc::ESRCH)
         {
-            // Of a task that is gone nothing more can be learned.
             self.give_up();
             let _ = ptrace::go_on(task, 0);
         }
@@ -99,7 +98,7 @@ impl<'s> Follower<'s> {
 
     /// What was read, once the command has ended.
     pub(super) fn read(mut self) -> Read {
-        if !self.hears {
+        if !self.has_filter {
             self.give_up();
         }
         self.marks.end()
@@ -121,13 +120,14 @@ impl<'s> Follower<'s> {
     fn executed(&mut self, task: Task) -> io::Result<()> {
         // Of several threads, the one that calls takes the number of the first.
         let former = ptrace::message(task)?;
-        let tells_all = self.of.get(&former).is_some_and(|one| self.spaces[*one].tells_all);
+        let has_second_filter =
+            self.of.get(&former).is_some_and(|one| self.spaces[*one].has_second_filter);
         for gone in [task, former] {
             if let Some(space) = self.of.remove(&gone) {
                 self.spaces[space].tasks -= 1;
             }
         }
-        self.space(task).tells_all = tells_all;
+        self.space(task).has_second_filter = has_second_filter;
         ptrace::go_on(task, 0)
     }
 
@@ -165,7 +165,7 @@ impl<'s> Follower<'s> {
         }
     }
 
-    // A task was refused memory: by us, or by the kernel.
+    // A task has stopped with SIGSEGV: at a closed page, or by a fault of its own.
     fn refused(&mut self, task: Task, later: &mut Vec<i32>) -> io::Result<()> {
         let address = ptrace::refused(task)?;
         let page = |space: &Space| {
@@ -187,7 +187,7 @@ impl<'s> Follower<'s> {
         ptrace::go_on(task, 0)
     }
 
-    // Has a task do what it was refused, and no more.
+    // Executes the instruction that a closed page has stopped, and notes what it reads.
     fn access(
         &mut self,
         task: Task,
@@ -247,7 +247,7 @@ impl<'s> Follower<'s> {
             ended = self.spaces[number].run_to(task, next, later)?;
         }
         if ended != libc::SIGTRAP {
-            // It fails by itself, and does so again.
+            // The instruction itself faults. It does so again with its pages open.
             closed.iter().for_each(|(_, page)| self.marks.read_page(*page));
             return ptrace::go_on(task, 0);
         }
@@ -278,7 +278,7 @@ impl<'s> Follower<'s> {
         at + size <= page + PAGE && self.spaces[number].mapping(at).is_some_and(is_readable)
     }
 
-    // Parts of files that lie at addresses.
+    // The parts of files that are mapped in a range.
     fn parts(&self, number: usize, at: u64, size: u64) -> Vec<(usize, u64, u64)> {
         let end = at.saturating_add(size);
         let part = |one: &Mapping| {

@@ -68,7 +68,7 @@ pub(super) fn message(task: Task) -> io::Result<Task> {
     Ok(message as Task)
 }
 
-/// Which memory a task that stopped with SIGSEGV was refused, if it is there.
+/// The address that a task with SIGSEGV has no access to; none if nothing is mapped there.
 pub(super) fn refused(task: Task) -> io::Result<Option<u64>> {
     const SEGV_ACCERR: i32 = 2;
     // SAFETY: all of its fields are numbers and pointers that are not followed; a fault has an
@@ -123,7 +123,7 @@ pub(super) fn call(
     [rdi, rsi, rdx]: [u64; 3],
     later: &mut Vec<i32>,
 ) -> io::Result<u64> {
-    // Not one that the kernel thinks of restarting.
+    // So that the kernel does not restart a call that was interrupted.
     let own = Registers {
         rip: at,
         rax: number as u64,

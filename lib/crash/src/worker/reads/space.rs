@@ -31,29 +31,35 @@ pub(super) struct Space {
     gadget: Option<u64>,
     memory: Option<File>,
     pub(super) mappings: Vec<Mapping>,
-    // Pages that it has no access to, by their addresses.
+    // Closed pages, by their addresses.
     pub(super) closed: BTreeMap<u64, Page>,
-    /// Whether its tasks tell of all calls.
-    pub(super) tells_all: bool,
+    /// Whether the second filter is installed.
+    pub(super) has_second_filter: bool,
 }
 
 impl Space {
-    /// Of one task, which has mapped nothing.
+    /// A new program's: one task, and nothing mapped.
     pub(super) fn alone() -> Self {
         Self { tasks: 1, ..Self::default() }
     }
 
-    /// As a child has it that shares no memory.
+    /// A copy for a forked child.
     pub(super) fn copy(&self) -> Self {
         let (mappings, closed) = (self.mappings.clone(), self.closed.clone());
-        Self { gadget: self.gadget, mappings, closed, tells_all: self.tells_all, ..Self::alone() }
+        Self {
+            gadget: self.gadget,
+            mappings,
+            closed,
+            has_second_filter: self.has_second_filter,
+            ..Self::alone()
+        }
     }
 
     pub(super) fn mapping(&self, at: u64) -> Option<Mapping> {
         self.mappings.iter().find(|one| (one.start..one.end).contains(&at)).copied()
     }
 
-    /// Files are not mapped there any more.
+    /// Removes what was mapped in a range.
     pub(super) fn forget(&mut self, start: u64, end: u64) {
         let mut kept = Vec::new();
         for one in self.mappings.drain(..) {
@@ -69,7 +75,7 @@ impl Space {
         self.closed.retain(|page, _| !(start..end).contains(page));
     }
 
-    /// What is there, whatever access the process has to that itself.
+    /// Reads memory, also of closed pages.
     pub(super) fn read(&mut self, task: Task, at: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let memory = match &mut self.memory {
             Some(memory) => memory,
@@ -96,15 +102,15 @@ impl Space {
         Ok(ended)
     }
 
-    /// Has its tasks tell of all calls from now on.
-    pub(super) fn tell_all(&mut self, task: Task, later: &mut Vec<i32>) -> io::Result<()> {
-        if std::mem::replace(&mut self.tells_all, true) {
+    /// Installs the second filter in all of its threads.
+    pub(super) fn install_second(&mut self, task: Task, later: &mut Vec<i32>) -> io::Result<()> {
+        if std::mem::replace(&mut self.has_second_filter, true) {
             return Ok(());
         }
         let registers = ptrace::registers(task)?;
         let gadget = self.gadget(task)?;
         let filter = filter::second();
-        // Below what the function that has called may use of the stack without saying so.
+        // Below the red zone of the function that made the call.
         let at = (registers.rsp - 256 - filter.len() as u64) & !15;
         let mut program = [0; 16];
         program[..2].copy_from_slice(&((filter.len() / 8) as u16).to_le_bytes());
@@ -127,7 +133,7 @@ impl Space {
         }
     }
 
-    // Changes the access to pages side by side, in as few calls as there can be.
+    // Changes the protection of pages, with one call for neighbours.
     fn protect(
         &mut self,
         task: Task,
@@ -155,7 +161,7 @@ impl Space {
         Ok(())
     }
 
-    /// Takes the access to pages away.
+    /// Closes pages: each access stops the task.
     pub(super) fn close(
         &mut self,
         task: Task,
@@ -168,7 +174,7 @@ impl Space {
         Ok(())
     }
 
-    /// Gives it back.
+    /// Opens pages.
     pub(super) fn open(
         &mut self,
         task: Task,
@@ -187,7 +193,7 @@ impl Space {
     }
 }
 
-/// Memory of a process, whatever access it has to that itself.
+/// Reads memory of a process, also of closed pages.
 pub(super) fn read(task: Task, at: u64, bytes: &mut [u8]) -> io::Result<usize> {
     memory(task)?.read_at(bytes, at)
 }
