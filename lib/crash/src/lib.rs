@@ -2,6 +2,7 @@
 
 mod again;
 mod answer;
+mod choices;
 mod examine;
 mod findings;
 mod image;

@@ -63,14 +63,7 @@ fn main() {
         command.extend([program.clone().into(), file.clone().into()]);
         let trace = folder.path().join(format!("trace-{round}"));
         let mut writer = Writer::create(&trace, About::default()).expect("a trace can be made");
-        let options = Options {
-            command,
-            files: vec![file.clone()],
-            copies: None,
-            loads: false,
-            output: false,
-            made_in_memory: false,
-        };
+        let options = Options { command, files: vec![file.clone()], ..Options::default() };
         let outcome = record(options, &mut writer).expect("it can be recorded");
         writer.finish(outcome.ended).expect("the trace can be written");
         read(

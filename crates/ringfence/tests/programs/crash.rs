@@ -9,12 +9,13 @@ use crate::support::{Folder, Output, ringfence_in, skip, wait_for};
 
 const SOURCE: &str = include_str!("crash.c");
 
-// A folder with the programs and two files; none if there is no compiler.
-fn built() -> Option<Folder> {
+/// A folder with a program of a C source, and two files for it; none if there is no compiler.
+pub(crate) fn built_of(name: &str, source: &str) -> Option<Folder> {
     let folder = Folder::new();
-    fs::write(folder.path().join("stores.c"), SOURCE).unwrap();
+    let file = format!("{name}.c");
+    fs::write(folder.path().join(&file), source).unwrap();
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O1", "-g", "-mclflushopt", "-pthread", "-o", "stores", "stores.c"]);
+    gcc.args(["-O1", "-g", "-mclflushopt", "-mclwb", "-pthread", "-o", name, &file]);
     if !gcc.current_dir(folder.path()).status().is_ok_and(|status| status.success()) {
         skip("there is no gcc");
         return None;
@@ -23,6 +24,10 @@ fn built() -> Option<Folder> {
         fs::write(folder.path().join(name), vec![0; 65536]).unwrap();
     }
     Some(folder)
+}
+
+fn built() -> Option<Folder> {
+    built_of("stores", SOURCE)
 }
 
 fn crash(folder: &Folder, name: &str, twin: &str, more: &[&str]) -> Output {

@@ -3,26 +3,11 @@
 use std::fs;
 use std::process::Command;
 
+use super::crash::built_of;
 use crate::support::{Folder, Output, ringfence_in, skip};
 
 const PLANTED: &str = include_str!("crash_planted.c");
 const CORRECT: &str = include_str!("crash_correct.c");
-
-// A folder with the programs of a source, and two files; none if there is no compiler.
-fn built(name: &str, source: &str) -> Option<Folder> {
-    let folder = Folder::new();
-    fs::write(folder.path().join("source.c"), source).unwrap();
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O1", "-g", "-mclflushopt", "-mclwb", "-pthread", "-o", name, "source.c"]);
-    if !gcc.current_dir(folder.path()).status().is_ok_and(|status| status.success()) {
-        skip("there is no gcc");
-        return None;
-    }
-    for name in ["one", "two"] {
-        fs::write(folder.path().join(name), vec![0; 65536]).unwrap();
-    }
-    Some(folder)
-}
 
 // A program of a source, as its `names` describes it.
 struct Case {
@@ -72,7 +57,7 @@ impl Case {
 }
 
 fn are_found(medium: &str) {
-    let Some(folder) = built("planted", PLANTED) else { return };
+    let Some(folder) = built_of("planted", PLANTED) else { return };
     // The last takes half a minute: a recovery without an end is tested elsewhere.
     let meant = |case: &Case| case.medium == medium && case.name != "endless";
     for case in cases(&folder, "planted").iter().filter(|case| meant(case)) {
@@ -95,7 +80,7 @@ fn planted_bugs_of_ordinary_files_are_found() {
 
 #[test]
 fn correct_programs_are_not_accused() {
-    let Some(folder) = built("correct", CORRECT) else { return };
+    let Some(folder) = built_of("correct", CORRECT) else { return };
     for case in cases(&folder, "correct") {
         let said = case.run(&folder, "correct", "good");
         let code = said.code().unwrap_or(-1);

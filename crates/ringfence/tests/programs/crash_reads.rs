@@ -1,9 +1,9 @@
 //! States that recovery cannot tell apart are one: what it reads is followed, however it reads.
 
 use std::fs;
-use std::process::Command;
 
-use crate::support::{Folder, Output, ringfence_in, skip};
+use super::crash::built_of;
+use crate::support::{Folder, Output, ringfence_in};
 
 const SOURCE: &str = include_str!("crash_reads.c");
 
@@ -17,14 +17,8 @@ fn examine(folder: &Folder, how: &str, twin: &str) -> Output {
 }
 
 fn built() -> Option<Folder> {
-    let folder = Folder::new();
-    fs::write(folder.path().join("reads.c"), SOURCE).unwrap();
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O1", "-g", "-mclflushopt", "-pthread", "-o", "reads", "reads.c"]);
-    if !gcc.current_dir(folder.path()).status().is_ok_and(|status| status.success()) {
-        skip("there is no gcc");
-        return None;
-    }
+    let folder = built_of("reads", SOURCE)?;
+    // Room to map twice as much.
     fs::write(folder.path().join("one"), vec![0; 131072]).unwrap();
     Some(folder)
 }

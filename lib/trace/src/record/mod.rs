@@ -47,7 +47,7 @@ use crate::events::Ended;
 use crate::recording::RecordingError;
 
 /// The command and the files to record.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The program and its arguments.
     pub command: Vec<OsString>,

@@ -27,14 +27,7 @@ pub struct Recorded {
 pub fn of(folder: &Path, command: Vec<OsString>, file: PathBuf) -> Recorded {
     let trace = folder.join("trace");
     let mut writer = Writer::create(&trace, About::default()).unwrap();
-    let options = Options {
-        command,
-        files: vec![file],
-        copies: None,
-        loads: false,
-        output: false,
-        made_in_memory: false,
-    };
+    let options = Options { command, files: vec![file], ..Options::default() };
     let outcome = record(options, &mut writer).unwrap();
     writer.finish(outcome.ended.clone()).unwrap();
     let Ended::Exited(code) = outcome.ended else { panic!("{outcome:?}") };

@@ -199,10 +199,8 @@ impl Executor {
         let options = Options {
             command: self.command(first, count),
             files: vec![file],
-            copies: None,
             loads,
-            output: false,
-            made_in_memory: false,
+            ..Options::default()
         };
         let outcome = record(options, &mut writer).expect("it is recorded");
         writer.finish(outcome.ended.clone()).expect("it is kept");

@@ -14,18 +14,8 @@ fn census(program: &Path, folder: &Path) -> Run {
     let command = vec![program.as_os_str().to_owned(), file.as_os_str().to_owned()];
     let trace = folder.join("trace");
     let mut writer = Writer::create(&trace, About::default()).unwrap();
-    let outcome = record(
-        Options {
-            command,
-            files: vec![file],
-            copies: None,
-            loads: false,
-            output: false,
-            made_in_memory: false,
-        },
-        &mut writer,
-    )
-    .unwrap();
+    let outcome =
+        record(Options { command, files: vec![file], ..Options::default() }, &mut writer).unwrap();
     writer.finish(outcome.ended).unwrap();
     dynamic::of(&Reader::open(&trace).unwrap()).unwrap()
 }

@@ -46,14 +46,7 @@ fn compare(program: &Path, arguments: &[&str], loads: bool) -> Vec<Action> {
     command.extend(named(&recorded));
     let trace = folder.path().join("trace");
     let mut writer = Writer::create(&trace, About::default()).unwrap();
-    let options = Options {
-        command,
-        files: vec![recorded.clone()],
-        copies: None,
-        loads,
-        output: false,
-        made_in_memory: false,
-    };
+    let options = Options { command, files: vec![recorded.clone()], loads, ..Options::default() };
     let outcome = record(options, &mut writer).unwrap();
     writer.finish(outcome.ended.clone()).unwrap();
     let what = format!("{} {arguments:?}, loads: {loads}", program.display());
@@ -149,14 +142,8 @@ fn a_command_with_a_time_limit() {
     let folder = tempfile::tempdir().unwrap();
     let command = ["timeout", "1", "sleep", "100"].map(Into::into).into();
     let mut writer = Writer::create(&folder.path().join("trace"), About::default()).unwrap();
-    let options = Options {
-        command,
-        files: vec![folder.path().join("file")],
-        copies: None,
-        loads: false,
-        output: false,
-        made_in_memory: false,
-    };
+    let options =
+        Options { command, files: vec![folder.path().join("file")], ..Options::default() };
     assert_eq!(record(options, &mut writer).unwrap().ended, Ended::Exited(124));
 }
 

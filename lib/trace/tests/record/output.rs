@@ -15,14 +15,7 @@ fn recorded(command: &[&str], file: &Path, output: bool) -> (Outcome, Vec<Event>
     let folder = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(folder.path(), About::default()).unwrap();
     let command = command.iter().map(Into::into).collect();
-    let options = Options {
-        command,
-        files: vec![file.into()],
-        copies: None,
-        loads: false,
-        output,
-        made_in_memory: false,
-    };
+    let options = Options { command, files: vec![file.into()], output, ..Options::default() };
     let outcome = record(options, &mut writer).unwrap();
     writer.finish(outcome.ended.clone()).unwrap();
     let reader = Reader::open(folder.path()).unwrap();

@@ -4,8 +4,8 @@
 //! The pages of the files that the recorded program ever stored to are closed to the command
 //! (`PROT_NONE`). An access stops it with SIGSEGV; this finds out what the instruction reads, and
 //! lets it execute alone. A page on which nothing is undecided is opened at the first access, and
-//! counts as read. Reads by system calls are seen by their arguments. Whatever is not understood counts as
-//! read, which costs time and is never wrong.
+//! counts as read. Reads by system calls are known from their arguments. Whatever is not understood
+//! counts as read: that costs time and is never wrong.
 
 mod access;
 mod calls;
