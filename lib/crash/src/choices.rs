@@ -25,7 +25,7 @@ pub fn one_there(point: &Point) -> Vec<Choice> {
     units.iter().map(others).collect()
 }
 
-/// Two things that are lost, and each thing as old as it can be but one store newer; then at random.
+/// Each thing in the ways between lost and newest, two things that are lost, and random choices.
 pub fn rest(point: &Point) -> Vec<Choice> {
     const RANDOM: usize = 256;
     let units = point.leaves.units();

@@ -5,7 +5,7 @@
 //! (`PROT_NONE`). An access stops it with SIGSEGV; this finds out what the instruction reads, and
 //! lets it execute alone. A page on which nothing is undecided is opened at the first access, and
 //! counts as read. Reads by system calls are known from their arguments. Whatever is not understood
-//! counts as read: that costs time and is never wrong.
+//! counts as read, which can only add states.
 
 mod access;
 mod calls;
