@@ -11,6 +11,7 @@ use crate::places::Places;
 use crate::points::Crash;
 use crate::program::{Program, ProgramError};
 use crate::question::Question;
+use crate::remedy::Added;
 use crate::worker::ImageFile;
 
 /// A cause of failures after a crash of recovery.
@@ -20,6 +21,8 @@ pub struct FindingAgain {
     pub finding: Finding,
     // The places of the stores that were lost.
     cause: Vec<String>,
+    // What makes all of it impossible, and where.
+    remedy: Option<(Added, String)>,
     /// Where the program was killed before recovery ran.
     pub killed: Crash,
     /// The program up to there, and recovery.
@@ -111,17 +114,21 @@ impl Again {
     ) {
         // Each recording has numbers of its own.
         let cause: Vec<String> = finding.lost.iter().map(|lost| places.name(lost.site)).collect();
-        let like = self
-            .findings
-            .iter_mut()
-            .find(|known| known.finding.fault == finding.fault && known.cause == cause);
+        let remedy = finding.remedy.as_ref().filter(|_| finding.left == 0);
+        let remedy = remedy.map(|remedy| (remedy.added, places.name(remedy.after)));
+        let like = self.findings.iter_mut().find(|known| {
+            let is_same = known.finding.fault == finding.fault && known.cause == cause;
+            is_same || remedy.is_some() && known.remedy == remedy
+        });
         if let Some(known) = like {
             known.finding.crashes += finding.crashes;
+            known.finding.left += finding.left;
             return;
         }
         self.findings.push(FindingAgain {
             finding,
             cause,
+            remedy,
             killed: killed.clone(),
             program: program.clone(),
             recovery: Reader::open(recording).ok(),

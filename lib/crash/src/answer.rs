@@ -7,11 +7,12 @@ use ringfence_system::whole;
 use serde::{Deserialize, Serialize};
 
 use crate::examine::Cut;
-use crate::findings::{Finding, Lost};
+use crate::findings::{Also, Finding, Lost};
 use crate::oracle::Fault;
 use crate::places::Places;
 use crate::points::Crash;
 use crate::program::Program;
+use crate::remedy::Added;
 use crate::worker::Status;
 
 /// The file that makes a folder the result of an examination.
@@ -156,10 +157,43 @@ pub struct Found {
     /// The last line of its standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What was added to the recorded program to see whether it makes these crashes impossible: what
+    /// makes all of them so, or the most; absent where nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<TriedRemedy>,
+    /// Other failures that the same remedy makes impossible.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<FoundAlso>,
     /// A folder with the files in this state.
     pub images: PathBuf,
     /// A script that runs recovery on them without Ringfence.
     pub rerun: PathBuf,
+}
+
+/// What was added to a recorded program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashRemedy"))]
+pub struct TriedRemedy {
+    /// What.
+    pub added: Added,
+    /// The place after which it was, each time that the program came there.
+    pub after: String,
+    /// The places whose stores it flushes or syncs.
+    pub stores: Vec<String>,
+    /// Crashes that are still possible with it.
+    pub left: u64,
+}
+
+/// Another failure with the same remedy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashAlso"))]
+pub struct FoundAlso {
+    /// What is wrong.
+    pub fault: Fault,
+    /// The places of the stores that were lost.
+    pub lost: Vec<String>,
+    /// Crashes with this failure.
+    pub crashes: u64,
 }
 
 /// Where a program was killed.
@@ -273,6 +307,17 @@ pub fn found(
         bytes: lost.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
         flushed: lost.flushed.map(named),
     };
+    // Instructions of one line of the source are one place.
+    let all_named = |sites: &mut dyn Iterator<Item = u32>| {
+        let mut names: Vec<String> = sites.map(named).collect();
+        names.dedup();
+        names
+    };
+    let also = |also: &Also| FoundAlso {
+        fault: also.fault,
+        lost: all_named(&mut also.lost.iter().map(|lost| lost.site)),
+        crashes: also.crashes,
+    };
     let (own, right) = (&finding.outcome.lines, &finding.expected.lines);
     let at = (0..own.len().max(right.len())).find(|at| own.get(*at) != right.get(*at));
     let differs = |lines: &[String]| at.and_then(|at| lines.get(at).cloned());
@@ -291,6 +336,13 @@ pub fn found(
         printed: differs(own),
         right_line: differs(right),
         message: finding.outcome.errors.lines().last().map(str::to_owned),
+        remedy: finding.remedy.as_ref().map(|remedy| TriedRemedy {
+            added: remedy.added,
+            after: named(remedy.after),
+            stores: all_named(&mut remedy.stores.iter().copied()),
+            left: finding.left,
+        }),
+        also: finding.also.iter().map(also).collect(),
         images,
         rerun,
     }

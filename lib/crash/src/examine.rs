@@ -22,6 +22,7 @@ use crate::points::{Choice, Crash, Point, newest, points};
 use crate::pool::{Command, Pool, State};
 use crate::program::{Did, Program};
 use crate::question::Question;
+use crate::remedy::{Failing, Remedy, candidates};
 use crate::stretch::Stretches;
 use crate::worker::{Given, ImageFile, Ran, Setup, Status};
 
@@ -751,6 +752,20 @@ impl<'a> Examination<'a> {
         let leaves = &self.points[failure.point].leaves;
         let is_lost = |(unit, way): &&(Unit, u32)| *way + 1 < leaves.ways(*unit);
         failure.choice.0.iter().filter(is_lost).copied().collect()
+    }
+
+    /// What may help against the loss of these stores.
+    pub(crate) fn remedies(&self, stores: &BTreeSet<u32>, flushes: &BTreeSet<u32>) -> Vec<Remedy> {
+        candidates(self.question.written_back, stores, flushes)
+    }
+
+    /// Which of these crashes a remedy makes impossible.
+    pub(crate) fn prevented<'c>(
+        &self,
+        remedy: &Remedy,
+        crashes: impl Iterator<Item = &'c Failing>,
+    ) -> Vec<bool> {
+        remedy.prevents(self.program, self.question.written_back, &self.points, crashes)
     }
 
     /// What recovery does after a clean stop.

@@ -10,9 +10,12 @@ use crate::image::{Image, overlaid};
 use crate::oracle::{Fault, Outcome};
 use crate::points::{Choice, Crash};
 use crate::program::{Did, Program};
+use crate::remedy::{Failing, Remedy};
 
 /// Causes that are worked out, at most.
 const MOST_CAUSES: usize = 64;
+/// Remedies that are tried, at most.
+const MOST_REMEDIES: usize = 64;
 
 /// A cause, and the smallest failure that it has.
 #[derive(Debug, Clone)]
@@ -31,6 +34,23 @@ pub struct Finding {
     pub expected: Outcome,
     /// What the files hold then.
     pub image: Image,
+    /// What makes these crashes impossible, or the most of them; none where nothing does.
+    pub remedy: Option<Remedy>,
+    /// How many of them it leaves possible.
+    pub left: u64,
+    /// Other failures that the same remedy makes impossible.
+    pub also: Vec<Also>,
+}
+
+/// Another failure by the same cause.
+#[derive(Debug, Clone)]
+pub struct Also {
+    /// What is wrong.
+    pub fault: Fault,
+    /// The stores that were lost.
+    pub lost: Vec<Lost>,
+    /// Crashes that fail in this way.
+    pub crashes: u64,
 }
 
 /// A store that was lost.
@@ -48,6 +68,15 @@ pub struct Lost {
     pub flushed: Option<u32>,
 }
 
+// Failures with the same lost stores, by their instructions.
+struct Group {
+    sites: BTreeSet<u32>,
+    // The smallest.
+    first: Failure,
+    lost: Vec<Lost>,
+    crashes: Vec<Failing>,
+}
+
 /// Sorts failures by their causes, the most frequent first; and the number of failures whose causes
 /// were too many to work out.
 ///
@@ -57,22 +86,57 @@ pub fn findings(
     examination: &mut Examination<'_>,
     failures: &[Failure],
 ) -> Result<(Vec<Finding>, u64), ExamineError> {
+    let (groups, others) = grouped(examination, failures)?;
+    let mut all = Vec::new();
+    for (remedy, left, numbers) in by_remedy(examination, &groups) {
+        let Group { first, lost, crashes, .. } = &groups[numbers[0]];
+        let also = numbers[1..].iter().map(|other| {
+            let Group { first, lost, crashes, .. } = &groups[*other];
+            Also { fault: first.fault, lost: lost.clone(), crashes: crashes.len() as u64 }
+        });
+        all.push(Finding {
+            fault: first.fault,
+            lost: lost.clone(),
+            crash: examination.crash(first.point),
+            crashes: crashes.len() as u64,
+            expected: match lost.is_empty() {
+                true => examination.clean().clone(),
+                false => examination.kill(first.point).clone(),
+            },
+            image: examination.image_of(first.point, &first.choice),
+            outcome: first.outcome.clone(),
+            remedy,
+            left,
+            also: also.collect(),
+        });
+    }
+    Ok((all, others))
+}
+
+// By the stores that were lost, the most frequent first.
+fn grouped(
+    examination: &mut Examination<'_>,
+    failures: &[Failure],
+) -> Result<(Vec<Group>, u64), ExamineError> {
     let mut order: Vec<&Failure> = failures.iter().collect();
     order.sort_by_key(|failure| (examination.lost(failure).len(), failure.point));
-    let mut known: BTreeMap<(usize, Unit, u32), Option<Lost>> = BTreeMap::new();
-    let mut groups: Vec<(BTreeSet<u32>, Failure, u64)> = Vec::new();
+    let mut known = Known::default();
+    let mut groups: Vec<Group> = Vec::new();
     let mut others = 0;
     for failure in order {
         let lost = examination.lost(failure);
-        let sites = |lost: &[Lost]| lost.iter().map(|one| one.site).collect::<BTreeSet<u32>>();
-        let all = sites(&of(examination, failure.point, &lost, &mut known));
-        let like = groups.iter_mut().find(|(cause, first, _)| {
+        let stores = known.of(examination, failure.point, &lost);
+        let all = sites(&stores);
+        let like = groups.iter_mut().find(|group| {
             // A failure that a kill is enough for explains no other.
-            let explains = cause.is_subset(&all) && cause.is_empty() == all.is_empty();
-            first.fault == failure.fault && explains
+            let explains = group.sites.is_subset(&all) && group.sites.is_empty() == all.is_empty();
+            group.first.fault == failure.fault && explains
         });
-        if let Some((.., count)) = like {
-            *count += 1;
+        if let Some(group) = like {
+            let of_cause = lost.iter().zip(&stores).filter(|(_, store)| {
+                store.as_ref().is_some_and(|store| group.sites.contains(&store.site))
+            });
+            group.crashes.push((failure.point, of_cause.map(|(unit, _)| *unit).collect()));
             continue;
         }
         if groups.len() >= MOST_CAUSES {
@@ -80,49 +144,114 @@ pub fn findings(
             continue;
         }
         let only = Failure { choice: Choice(lost), ..failure.clone() };
-        let small = examination.shrink(&only)?;
-        let cause = sites(&of(examination, small.point, &small.choice.0, &mut known));
-        match groups.iter_mut().find(|(one, first, _)| first.fault == small.fault && *one == cause)
-        {
-            Some((.., count)) => *count += 1,
-            None => groups.push((cause, small, 1)),
+        let first = examination.shrink(&only)?;
+        let stores = known.of(examination, first.point, &first.choice.0);
+        let crash = (first.point, first.choice.0.clone());
+        let sites = sites(&stores);
+        let is_same = |group: &&mut Group| group.first.fault == first.fault && group.sites == sites;
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.crashes.push(crash),
+            None => {
+                let mut lost: Vec<Lost> = stores.into_iter().flatten().collect();
+                lost.sort();
+                lost.dedup();
+                groups.push(Group { sites, first, lost, crashes: vec![crash] });
+            }
         }
     }
-    groups.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
-    let mut all = Vec::new();
-    for (_, failure, crashes) in groups {
-        let lost = of(examination, failure.point, &failure.choice.0, &mut known);
-        all.push(Finding {
-            fault: failure.fault,
-            lost,
-            crash: examination.crash(failure.point),
-            crashes,
-            expected: match failure.choice.0.is_empty() {
-                true => examination.clean().clone(),
-                false => examination.kill(failure.point).clone(),
-            },
-            image: examination.image_of(failure.point, &failure.choice),
-            outcome: failure.outcome,
-        });
-    }
-    Ok((all, others))
+    groups.iter_mut().for_each(|group| group.crashes.sort_by_key(|(point, _)| *point));
+    groups.sort_by_key(|group| std::cmp::Reverse(group.crashes.len()));
+    Ok((groups, others))
 }
 
-// The first store that is lost of each unit.
-fn of(
-    examination: &Examination<'_>,
-    point: usize,
-    lost: &[(Unit, u32)],
-    known: &mut BTreeMap<(usize, Unit, u32), Option<Lost>>,
-) -> Vec<Lost> {
-    let one = |(unit, way): &(Unit, u32)| {
-        let found = known.entry((point, *unit, *way));
-        found.or_insert_with(|| first_lost(examination, point, *unit, *way)).clone()
+fn sites(stores: &[Option<Lost>]) -> BTreeSet<u32> {
+    stores.iter().flatten().map(|one| one.site).collect()
+}
+
+// Groups that one remedy is enough for, by their numbers: the remedy, and how many crashes of the
+// first of them it leaves.
+type Remedied = (Option<Remedy>, u64, Vec<usize>);
+
+fn by_remedy(examination: &Examination<'_>, groups: &[Group]) -> Vec<Remedied> {
+    let stores = groups.iter().flat_map(|group| &group.sites).copied().collect();
+    let lost = groups.iter().flat_map(|group| &group.lost);
+    let mut candidates =
+        examination.remedies(&stores, &lost.filter_map(|lost| lost.flushed).collect());
+    candidates.truncate(MOST_REMEDIES);
+    let numbered = |number: usize| groups[number].crashes.iter().map(move |one| (number, one));
+    let mut crashes: Vec<(usize, &Failing)> = (0..groups.len()).flat_map(numbered).collect();
+    crashes.sort_by_key(|(_, (point, _))| *point);
+    // Of each group, how many crashes a remedy makes impossible.
+    let prevented = |remedy: &Remedy| {
+        let mut counts = vec![0; groups.len()];
+        let each = examination.prevented(remedy, crashes.iter().map(|(_, crash)| *crash));
+        let numbers = crashes.iter().map(|(number, _)| *number);
+        numbers
+            .zip(each)
+            .for_each(|(number, is_prevented)| counts[number] += usize::from(is_prevented));
+        counts
     };
-    let mut all: Vec<Lost> = lost.iter().filter_map(one).collect();
-    all.sort();
-    all.dedup();
+    let counts: Vec<Vec<usize>> = candidates.iter().map(prevented).collect();
+    let mut left: BTreeSet<usize> = (0..groups.len()).collect();
+    let mut all: Vec<Remedied> = Vec::new();
+    loop {
+        let whole = |candidate: usize| -> Vec<usize> {
+            let is_whole = |number: &usize| {
+                let group = &groups[*number];
+                !group.sites.is_empty() && counts[candidate][*number] == group.crashes.len()
+            };
+            left.iter().copied().filter(is_whole).collect()
+        };
+        let crashes = |of: &[usize]| of.iter().map(|one| groups[*one].crashes.len()).sum::<usize>();
+        // Of those that are as good, the first.
+        let best = (0..candidates.len()).rev().max_by_key(|candidate| crashes(&whole(*candidate)));
+        let Some((best, solved)) =
+            best.map(|best| (best, whole(best))).filter(|(_, solved)| !solved.is_empty())
+        else {
+            break;
+        };
+        // The fewest stores that are enough.
+        let all_stores = &candidates[best];
+        let own = solved.iter().flat_map(|one| &groups[*one].sites).copied().collect();
+        let narrow = [BTreeSet::from([all_stores.after]), own]
+            .map(|stores| Remedy { stores, ..all_stores.clone() });
+        let is_enough = |remedy: &&Remedy| {
+            let counts = prevented(remedy);
+            solved.iter().all(|one| counts[*one] == groups[*one].crashes.len())
+        };
+        let remedy = narrow.iter().find(is_enough).unwrap_or(all_stores).clone();
+        solved.iter().for_each(|one| _ = left.remove(one));
+        all.push((Some(remedy), 0, solved));
+    }
+    for number in left {
+        let best = (0..candidates.len()).rev().max_by_key(|candidate| counts[*candidate][number]);
+        let best = best.filter(|best| counts[*best][number] > 0);
+        let remains = groups[number].crashes.len() - best.map_or(0, |best| counts[best][number]);
+        all.push((best.map(|best| candidates[best].clone()), remains as u64, vec![number]));
+    }
+    let crashes =
+        |(.., of): &Remedied| of.iter().map(|one| groups[*one].crashes.len()).sum::<usize>();
+    all.sort_by_key(|one| std::cmp::Reverse(crashes(one)));
     all
+}
+
+// The first store that is lost of each unit, as far as it was looked for.
+#[derive(Default)]
+struct Known(BTreeMap<(usize, Unit, u32), Option<Lost>>);
+
+impl Known {
+    fn of(
+        &mut self,
+        examination: &Examination<'_>,
+        point: usize,
+        lost: &[(Unit, u32)],
+    ) -> Vec<Option<Lost>> {
+        let one = |(unit, way): &(Unit, u32)| {
+            let found = self.0.entry((point, *unit, *way));
+            found.or_insert_with(|| first_lost(examination, point, *unit, *way)).clone()
+        };
+        lost.iter().map(one).collect()
+    }
 }
 
 fn first_lost(examination: &Examination<'_>, point: usize, unit: Unit, way: u32) -> Option<Lost> {

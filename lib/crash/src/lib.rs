@@ -13,13 +13,17 @@ mod points;
 mod pool;
 mod program;
 mod question;
+mod remedy;
 mod stretch;
 pub mod worker;
 
 pub use again::{Again, AgainError, FindingAgain, again};
-pub use answer::{ANSWER, Answer, Found, Gap, Killed, Kills, LostStore, Medium, SCHEMA, found};
+pub use answer::{
+    ANSWER, Answer, Found, FoundAlso, Gap, Killed, Kills, LostStore, Medium, SCHEMA, TriedRemedy,
+    found,
+};
 pub use examine::{Cut, Examination, ExamineError, Examined, Failure};
-pub use findings::{Finding, Lost, findings};
+pub use findings::{Also, Finding, Lost, findings};
 pub use image::Image;
 pub use oracle::{Fault, Outcome};
 pub use places::Places;
@@ -28,3 +32,4 @@ pub use program::{
     ALL_THREADS, Acknowledged, Did, OF_RECOVERY, Program, ProgramError, ProgramFile, Step,
 };
 pub use question::Question;
+pub use remedy::{Added, Remedy};

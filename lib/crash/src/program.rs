@@ -257,12 +257,28 @@ fn calls(reader: &Reader) -> Result<Calls, RecordingError> {
     Ok(calls)
 }
 
+// The first instruction at the same place, for each.
+fn places(reader: &Reader) -> BTreeMap<u32, u32> {
+    let mut sites: Vec<_> = reader.sites().collect();
+    sites.sort_by_key(|site| site.id);
+    let mut first = BTreeMap::new();
+    let mut places = BTreeMap::new();
+    for site in sites {
+        let place = (site.module.as_str(), site.address);
+        places.insert(site.id, *first.entry(place).or_insert(site.id));
+    }
+    places
+}
+
 struct Building<'p> {
     program: &'p mut Program,
     // The program's numbers of the recording's files; those that are not there are left out.
     files: Vec<Option<usize>>,
     // What is added to the recording's threads and instructions.
     added: u32,
+    // The first of the recording's instructions at the same place, by each: every process has
+    // numbers of its own.
+    places: BTreeMap<u32, u32>,
     acknowledge: Option<&'p Regex>,
     calls: u32,
     // The number of the recording's first.
@@ -284,6 +300,7 @@ impl<'p> Building<'p> {
             program,
             files,
             added: 0,
+            places: BTreeMap::new(),
             acknowledge,
             calls: 0,
             first_call: 0,
@@ -298,6 +315,7 @@ impl<'p> Building<'p> {
     // Adds all events of a recording.
     fn add_all(&mut self, reader: &Reader) -> Result<(), ProgramError> {
         let calls = calls(reader)?;
+        self.places = places(reader);
         for event in reader.events() {
             let Some(event) = self.own(event?) else { continue };
             self.add(&event)?;
@@ -339,8 +357,8 @@ impl<'p> Building<'p> {
             | Action::Output { .. } => {}
         }
         event.thread += self.added;
-        if event.site != 0 {
-            event.site += self.added;
+        if let Some(site) = self.places.get(&event.site) {
+            event.site = site + self.added;
         }
         Some(event)
     }

@@ -213,6 +213,19 @@ impl Leaves {
         }
     }
 
+    /// Whether as much of a unit can be lost here as it is if it came out in this way in `other`,
+    /// which has had the same stores, and other flushes, fences or calls.
+    pub fn loses_as_much(&self, other: &Self, unit: Unit, way: u32) -> bool {
+        match unit {
+            Unit::Group(_) => self.ways(unit) + way >= other.ways(unit),
+            Unit::Streamed(number) => {
+                let word = other.image.word_of_stream(number);
+                let mut open = self.image.open_streams().into_iter();
+                way > 0 || open.any(|number| self.image.word_of_stream(number) == word)
+            }
+        }
+    }
+
     /// What became of each store of the instructions so far, in their order.
     pub fn fates(&self, kinds: &[Kind]) -> Vec<Fate> {
         let kinds = kinds.iter().rev().copied();

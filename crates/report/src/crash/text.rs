@@ -2,13 +2,16 @@
 //! examined.
 
 use ringfence_crash::worker::Status;
-use ringfence_crash::{Answer, Cut, Fault, Found, LostStore, Medium};
+use ringfence_crash::{Added, Answer, Cut, Fault, Found, FoundAlso, LostStore, Medium};
 
 use ringfence_experiment::shell::quote;
 
 use crate::numbers::count;
 use crate::style::{Paint, Style};
 use crate::text::{clean, command, faint, hanging, heading, paragraph};
+
+// Other failures with the same remedy that are shown, at most.
+const MOST_OTHERS: usize = 4;
 
 /// The answer of `crash`.
 pub fn crash(answer: &Answer, style: &Style) -> String {
@@ -68,7 +71,7 @@ fn finding(out: &mut String, number: usize, found: &Found, answer: &Answer, styl
 /// A cause in a few words, and how often it occurs.
 pub(crate) fn title_of(found: &Found) -> String {
     let crashes = if found.crashes == 1 { "crash" } else { "crashes" };
-    format!("{} (in {} {crashes})", title(found), count(found.crashes))
+    format!("{} (in {} {crashes})", title_of_fault(found.fault), count(found.crashes))
 }
 
 /// What happened: each line of it with what it is about.
@@ -84,6 +87,10 @@ pub(crate) fn story(found: &Found, answer: &Answer) -> Vec<(&'static str, String
     }
     lines.push(("recovery", recovery(found)));
     lines.push(("remedy", remedy(found, answer)));
+    lines.extend(found.also.iter().take(MOST_OTHERS).map(|other| ("also", also(other))));
+    if let Some(more) = found.also.len().checked_sub(MOST_OTHERS).filter(|more| *more > 0) {
+        lines.push(("also", format!("{}, in --json", counted(more as u64, "more failure"))));
+    }
     lines.push(("files", found.images.display().to_string()));
     lines
 }
@@ -93,8 +100,8 @@ pub(crate) fn rerun(found: &Found) -> String {
     format!("sh {}", quote(&found.rerun.display().to_string()))
 }
 
-fn title(found: &Found) -> String {
-    match found.fault {
+fn title_of_fault(fault: Fault) -> String {
+    match fault {
         Fault::Lost => "printed, then lost".into(),
         Fault::Differs => "recovery prints a state that never existed".into(),
         Fault::Refused => "recovery prints what --expect refuses".into(),
@@ -159,34 +166,49 @@ fn recovery(found: &Found) -> String {
 }
 
 fn remedy(found: &Found, answer: &Answer) -> String {
-    let Some(first) = found.lost.first() else {
+    if found.lost.is_empty() {
         return "no store was lost: recovery also fails if the program is merely killed there"
             .into();
-    };
-    let before = if found.right_after {
-        "before that line is printed"
-    } else {
-        "before the stores that depend on it"
-    };
-    if found.killed.is_some() {
+    }
+    let Some(remedy) = &found.remedy else {
         let what = match answer.medium {
-            Medium::Pages => "msync or fsync",
+            Medium::Pages => "an msync",
             Medium::PmemEadr => "an sfence",
             _ => "a flush and an sfence",
         };
-        return format!("{what} for these bytes in recovery, {before}");
-    }
-    let what = match (answer.medium, &first.flushed) {
-        (Medium::Pages, _) => "msync or fsync",
-        (Medium::PmemEadr, _) => "an sfence after",
-        (_, Some(_)) => "an sfence after the flush of",
-        (_, None) => "a flush and an sfence after",
+        return format!(
+            "{what} right after this store does not help: the order of the stores has to change"
+        );
     };
-    let several = if found.lost.len() > 1 { "these stores" } else { "this store" };
-    match answer.medium {
-        Medium::Pages => format!("{what} for {several}, {before}"),
-        _ => format!("{what} {several}, {before}"),
-    }
+    let own = remedy.stores.iter().all(|store| *store == remedy.after);
+    let of = match remedy.stores.as_slice() {
+        _ if own => String::new(),
+        [one] => format!(" of what was stored at {one}"),
+        [first, .., last] => format!(" of what was stored at {first} to {last}"),
+        [] => String::new(),
+    };
+    let what = match remedy.added {
+        Added::Fence => "an sfence".into(),
+        Added::FlushAndFence => format!("a flush{of} and an sfence"),
+        Added::Sync => format!("an msync{of}"),
+    };
+    let effect = match (remedy.left, found.crashes) {
+        (0, 1) => "this crash is impossible then".into(),
+        (0, _) => "none of these crashes is possible then".into(),
+        (left, all) => format!("{} of {} crashes are possible even then", count(left), count(all)),
+    };
+    format!("{what} right after {}: tried on the recording, {effect}", remedy.after)
+}
+
+// Another failure that has the same remedy.
+fn also(also: &FoundAlso) -> String {
+    let crashes = if also.crashes == 1 { "crash" } else { "crashes" };
+    let stores = match also.lost.as_slice() {
+        [] => String::new(),
+        [one] => format!(", if what {one} stores is lost"),
+        several => format!(", if what {} store is lost", several.join(" and ")),
+    };
+    format!("{} (in {} {crashes}){stores}", title_of_fault(also.fault), count(also.crashes))
 }
 
 // What the printed lines say about what was checked.

@@ -175,7 +175,7 @@ unsafe fn other(number: u64, a: [u64; 6], frame: &Frame) -> u64 {
     };
     if !sys::is_error(result) {
         // SAFETY: the kernel has just read what the program had it write.
-        unsafe { wrote(number, a, target, result) };
+        unsafe { wrote(number, a, target, result, frame) };
     }
     result
 }
@@ -184,7 +184,7 @@ unsafe fn other(number: u64, a: [u64; 6], frame: &Frame) -> u64 {
 ///
 /// # Safety
 /// As for [`call`]; the call has been made, and what it was given can still be read.
-unsafe fn wrote(number: u64, a: [u64; 6], target: Option<Target>, result: u64) {
+unsafe fn wrote(number: u64, a: [u64; 6], target: Option<Target>, result: u64, frame: &Frame) {
     match target {
         Some(Target::Output) => output::wrote(number, a, result),
         Some(Target::File(file)) => {
@@ -196,7 +196,7 @@ unsafe fn wrote(number: u64, a: [u64; 6], target: Option<Target>, result: u64) {
                 real[1] = place(a[1]);
             }
             // SAFETY: the caller's, at the alias where that is a file's.
-            unsafe { descriptors::wrote(number, real, file, out, result) };
+            unsafe { descriptors::wrote(number, real, file, out, result, frame) };
         }
         None => {}
     }

@@ -5,10 +5,11 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::blocks::{block, shared};
+use super::frame::Frame;
 use super::lock::Held;
 use super::questions::give_up;
 use super::ring::{push, push_data};
-use super::{filter, sys};
+use super::{callers, filter, sys};
 use crate::layout::{Head, kind, stop};
 
 // Descriptors that a filter is there for, a bit each.
@@ -120,7 +121,14 @@ pub fn resized(file: u8, size: u64) {
 ///
 /// # Safety
 /// What `write` and `pwrite` were given can still be read.
-pub unsafe fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result: u64) {
+pub unsafe fn wrote(
+    number: u64,
+    a: [u64; 6],
+    file: u8,
+    out: Option<u64>,
+    result: u64,
+    frame: &Frame,
+) {
     const APPENDS: u64 = 0o2000;
     const RWF_APPEND: u64 = 0x10;
     let descriptor = filter::written(number, a).unwrap_or(u64::MAX);
@@ -139,8 +147,9 @@ pub unsafe fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result
         _ => position(),
     };
     let offset = end.wrapping_sub(result);
-    let head = Head { file, offset, size: result, ..Head::of(kind::WRITE, 0) };
-    let held = Held::acquire();
+    let mut held = Held::acquire();
+    let site = callers::of_call(&mut held, block(), &frame.registers);
+    let head = Head { file, offset, size: result, ..Head::of(kind::WRITE, site) };
     if matches!(number, sys::WRITE | sys::PWRITE) {
         // SAFETY: the kernel has just read as many bytes there; the caller answers for the rest.
         unsafe { push_data(&held, block(), &head, a[1] as *const u8) };
@@ -148,7 +157,7 @@ pub unsafe fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result
         read_back(&held, descriptor, head);
     }
     if is_durable_at_once(number, a, descriptor) {
-        push(&held, block(), &Head { file, offset, size: result, ..Head::of(kind::MSYNC, 0) });
+        push(&held, block(), &Head { file, offset, size: result, ..Head::of(kind::MSYNC, site) });
     }
 }
 
