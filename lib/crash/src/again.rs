@@ -1,13 +1,11 @@
 //! Crashes of recovery itself, after a kill of the program.
 
-use std::path::Path;
 use std::time::Instant;
 
 use ringfence_trace::recording::Reader;
 
 use crate::examine::{Examination, ExamineError, Examined};
 use crate::findings::{Finding, findings};
-use crate::places::Places;
 use crate::points::Crash;
 use crate::program::{Program, ProgramError};
 use crate::question::Question;
@@ -27,8 +25,6 @@ pub struct FindingAgain {
     pub killed: Crash,
     /// The program up to there, and recovery.
     pub program: Program,
-    /// What was recorded of recovery, if it stored anything.
-    pub recovery: Option<Reader>,
 }
 
 /// What crashes of recovery came to.
@@ -64,7 +60,6 @@ pub fn again(
     examination: &mut Examination<'_>,
     question: &Question,
     files: &[ImageFile],
-    recorded: &Reader,
     mut tell: impl FnMut(f64),
 ) -> Result<Again, AgainError> {
     let began = Instant::now();
@@ -91,8 +86,7 @@ pub fn again(
         all.examined.add(&examined);
         all.other_crashes += others;
         for finding in found {
-            let places = Places { program: recorded, recovery: reader.as_ref() };
-            all.add(finding, &killed, &program, places, &recording);
+            all.add(finding, &killed, &program);
         }
         all.kills.0 += 1;
         tell((point + 1) as f64 / count as f64);
@@ -104,18 +98,12 @@ pub fn again(
 }
 
 impl Again {
-    fn add(
-        &mut self,
-        finding: Finding,
-        killed: &Crash,
-        program: &Program,
-        places: Places<'_>,
-        recording: &Path,
-    ) {
+    fn add(&mut self, finding: Finding, killed: &Crash, program: &Program) {
         // Each recording has numbers of its own.
-        let cause: Vec<String> = finding.lost.iter().map(|lost| places.name(lost.site)).collect();
+        let place = |site: u32| program.at(site).to_owned();
+        let cause: Vec<String> = finding.lost.iter().map(|lost| place(lost.site)).collect();
         let remedy = finding.remedy.as_ref().filter(|_| finding.left == 0);
-        let remedy = remedy.map(|remedy| (remedy.added, places.name(remedy.after)));
+        let remedy = remedy.map(|remedy| (remedy.added, place(remedy.after)));
         let like = self.findings.iter_mut().find(|known| {
             let is_same = known.finding.fault == finding.fault && known.cause == cause;
             is_same || remedy.is_some() && known.remedy == remedy
@@ -131,7 +119,6 @@ impl Again {
             remedy,
             killed: killed.clone(),
             program: program.clone(),
-            recovery: Reader::open(recording).ok(),
         });
     }
 }

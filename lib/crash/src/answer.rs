@@ -1,5 +1,6 @@
 //! The answer of an examination, as it is stored.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ringfence_crashcheck::{Profile, WrittenBack};
@@ -9,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use crate::examine::Cut;
 use crate::findings::{Also, Finding, Lost};
 use crate::oracle::Fault;
-use crate::places::Places;
 use crate::points::Crash;
 use crate::program::Program;
 use crate::remedy::Added;
@@ -77,6 +77,10 @@ pub struct Answer {
     pub findings: Vec<Found>,
     /// Crashes that fail for further causes, which were too many to work out.
     pub other_crashes: u64,
+    /// What the rules of the crash checker say of the recording: suspicions that no crash state has
+    /// confirmed, each a sentence. None for ordinary files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lints: Vec<String>,
     /// How long recording and examining took, s.
     pub seconds: f64,
 }
@@ -227,15 +231,27 @@ pub struct LostStore {
 }
 
 impl Medium {
+    /// By the rules of a processor.
+    pub fn of_rules(rules: Profile) -> Self {
+        match rules {
+            Profile::IntelAdr => Self::PmemIntel,
+            Profile::Amd => Self::PmemAmd,
+            Profile::OldAmd => Self::PmemOldAmd,
+            Profile::Eadr => Self::PmemEadr,
+        }
+    }
+
+    /// The rules of the processor; none for ordinary files.
+    pub fn rules(self) -> Option<Profile> {
+        match self {
+            Self::Pages => None,
+            _ => Profile::ALL.into_iter().find(|rules| Self::of_rules(*rules) == self),
+        }
+    }
+
     /// The same for the model; sectors have so many bytes.
     pub fn written_back(self, sector: usize) -> WrittenBack {
-        WrittenBack::ByLines(match self {
-            Self::PmemIntel => Profile::IntelAdr,
-            Self::PmemAmd => Profile::Amd,
-            Self::PmemOldAmd => Profile::OldAmd,
-            Self::PmemEadr => Profile::Eadr,
-            Self::Pages => return WrittenBack::BySectors(sector),
-        })
+        self.rules().map_or(WrittenBack::BySectors(sector), WrittenBack::ByLines)
     }
 }
 
@@ -277,6 +293,14 @@ impl Answer {
     }
 }
 
+impl Found {
+    /// The places of all stores whose loss this is about.
+    pub fn lost_places(&self) -> impl Iterator<Item = &String> {
+        let also = self.also.iter().flat_map(|also| &also.lost);
+        self.lost.iter().map(|lost| &lost.at).chain(also)
+    }
+}
+
 fn last_line(crash: &Crash, program: &Program) -> Option<String> {
     let last = crash.acknowledged.checked_sub(1)?;
     program.acknowledged.get(last)?.lines.last().cloned()
@@ -284,8 +308,8 @@ fn last_line(crash: &Crash, program: &Program) -> Option<String> {
 
 impl Killed {
     /// Where a program was.
-    pub fn of(crash: &Crash, program: &Program, places: Places<'_>) -> Self {
-        let before = crash.before.map(|site| places.name(site));
+    pub fn of(crash: &Crash, program: &Program) -> Self {
+        let before = crash.before.map(|site| program.at(site).to_owned());
         Self { before, last_line: last_line(crash, program) }
     }
 }
@@ -295,11 +319,10 @@ impl Killed {
 pub fn found(
     finding: &Finding,
     program: &Program,
-    places: Places<'_>,
     killed: Option<&Crash>,
     (images, rerun): (PathBuf, PathBuf),
 ) -> Found {
-    let named = |site: u32| places.name(site);
+    let named = |site: u32| program.at(site).to_owned();
     let lost = |lost: &Lost| LostStore {
         at: named(lost.site),
         file: program.files[lost.file].path.clone(),
@@ -307,16 +330,10 @@ pub fn found(
         bytes: lost.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
         flushed: lost.flushed.map(named),
     };
-    // Instructions of one line of the source are one place.
-    let all_named = |sites: &mut dyn Iterator<Item = u32>| {
-        let mut names: Vec<String> = sites.map(named).collect();
-        names.dedup();
-        names
-    };
-    let also = |also: &Also| FoundAlso {
-        fault: also.fault,
-        lost: all_named(&mut also.lost.iter().map(|lost| lost.site)),
-        crashes: also.crashes,
+    let also = |also: &Also| {
+        let sites: BTreeSet<u32> = also.lost.iter().map(|lost| lost.site).collect();
+        let lost = sites.into_iter().map(named).collect();
+        FoundAlso { fault: also.fault, lost, crashes: also.crashes }
     };
     let (own, right) = (&finding.outcome.lines, &finding.expected.lines);
     let at = (0..own.len().max(right.len())).find(|at| own.get(*at) != right.get(*at));
@@ -324,7 +341,7 @@ pub fn found(
     let crash = &finding.crash;
     Found {
         fault: finding.fault,
-        killed: killed.map(|killed| Killed::of(killed, program, places)),
+        killed: killed.map(|killed| Killed::of(killed, program)),
         lost: finding.lost.iter().map(lost).collect(),
         acknowledged: crash.acknowledged as u64,
         last_line: last_line(crash, program),
@@ -339,7 +356,7 @@ pub fn found(
         remedy: finding.remedy.as_ref().map(|remedy| TriedRemedy {
             added: remedy.added,
             after: named(remedy.after),
-            stores: all_named(&mut remedy.stores.iter().copied()),
+            stores: remedy.stores.iter().copied().map(named).collect(),
             left: finding.left,
         }),
         also: finding.also.iter().map(also).collect(),

@@ -8,7 +8,6 @@ mod findings;
 mod image;
 mod known;
 mod oracle;
-mod places;
 mod points;
 mod pool;
 mod program;
@@ -26,7 +25,6 @@ pub use examine::{Cut, Examination, ExamineError, Examined, Failure};
 pub use findings::{Also, Finding, Lost, findings};
 pub use image::Image;
 pub use oracle::{Fault, Outcome};
-pub use places::Places;
 pub use points::{Choice, Crash, Point};
 pub use program::{
     ALL_THREADS, Acknowledged, Did, OF_RECOVERY, Program, ProgramError, ProgramFile, Step,

@@ -10,8 +10,11 @@ use std::path::Path;
 use regex_lite::Regex;
 use ringfence_crashcheck::{Kind, WORD, Write};
 use ringfence_persist::Flush;
+use ringfence_trace::census::dynamic::is_own_module;
 use ringfence_trace::events::{Action, Event, Medium, Place, TracedFile};
 use ringfence_trace::recording::{Reader, RecordingError};
+
+use rustc_hash::FxHashMap;
 
 use crate::worker::ImageFile;
 
@@ -32,6 +35,8 @@ pub struct Program {
     pub words: Vec<usize>,
     /// What each of them held before.
     pub initial: Vec<u64>,
+    /// The places in its code, by [`Step::site`] less 1.
+    pub places: Vec<String>,
     /// Threads that did any of it.
     pub threads: usize,
     /// Writes that had several lines in one.
@@ -59,7 +64,7 @@ pub struct ProgramFile {
 pub struct Step {
     /// Which thread.
     pub thread: u32,
-    /// Which instruction ([`ringfence_trace::events::Site::id`]); 0: not known.
+    /// Where in the code ([`Program::at`]): instructions of one line are at one place. 0: not known.
     pub site: u32,
     /// What.
     pub did: Did,
@@ -91,7 +96,7 @@ pub struct Acknowledged {
 
 /// Stands for all threads in place of a thread's number.
 pub const ALL_THREADS: u32 = u32::MAX;
-/// What is added to the numbers of a recovery's threads and instructions.
+/// What is added to the numbers of a recovery's threads.
 pub const OF_RECOVERY: u32 = 1 << 30;
 
 /// Why a recording cannot be examined.
@@ -151,6 +156,7 @@ impl Program {
             files: self.files.clone(),
             steps: self.steps[..steps].to_vec(),
             acknowledged: self.acknowledged[..acknowledged.unwrap_or(0)].to_vec(),
+            places: self.places.clone(),
             killed_at: Some(steps),
             ..Self::default()
         };
@@ -193,6 +199,12 @@ impl Program {
             Ok(ImageFile { path: file.path.clone().into(), initial })
         };
         self.files.iter().enumerate().map(one).collect()
+    }
+
+    /// The name of a place in the code.
+    pub fn at(&self, site: u32) -> &str {
+        let number = (site as usize).checked_sub(1);
+        number.and_then(|number| self.places.get(number)).map_or("unknown", String::as_str)
     }
 
     /// The place of a word among [`words`](Self::words), if it was stored to.
@@ -257,28 +269,29 @@ fn calls(reader: &Reader) -> Result<Calls, RecordingError> {
     Ok(calls)
 }
 
-// The first instruction at the same place, for each.
-fn places(reader: &Reader) -> BTreeMap<u32, u32> {
-    let mut sites: Vec<_> = reader.sites().collect();
-    sites.sort_by_key(|site| site.id);
-    let mut first = BTreeMap::new();
-    let mut places = BTreeMap::new();
-    for site in sites {
-        let place = (site.module.as_str(), site.address);
-        places.insert(site.id, *first.entry(place).or_insert(site.id));
+// The name of an instruction's place. Of a library of the system, the call from outside is part of
+// it.
+fn place(reader: &Reader, site: u32, callers: u32) -> Option<String> {
+    let site = reader.site(site)?;
+    let name = reader.location(&site.module, site.address).name();
+    if is_own_module(&site.module) {
+        return Some(name);
     }
-    places
+    let mut frames = reader.callers(callers).into_iter().flat_map(|callers| &callers.frames);
+    let outside = frames.find(|frame| is_own_module(&frame.module));
+    let from = outside.map(|frame| reader.location(&frame.module, frame.call()).name());
+    Some(from.map_or_else(|| name.clone(), |from| format!("{name} from {from}")))
 }
 
 struct Building<'p> {
     program: &'p mut Program,
     // The program's numbers of the recording's files; those that are not there are left out.
     files: Vec<Option<usize>>,
-    // What is added to the recording's threads and instructions.
+    // What is added to the recording's threads.
     added: u32,
-    // The first of the recording's instructions at the same place, by each: every process has
-    // numbers of its own.
-    places: BTreeMap<u32, u32>,
+    // The numbers of places by their names, and by an instruction and its callers.
+    named: FxHashMap<String, u32>,
+    sites: FxHashMap<(u32, u32), u32>,
     acknowledge: Option<&'p Regex>,
     calls: u32,
     // The number of the recording's first.
@@ -300,7 +313,8 @@ impl<'p> Building<'p> {
             program,
             files,
             added: 0,
-            places: BTreeMap::new(),
+            named: FxHashMap::default(),
+            sites: FxHashMap::default(),
             acknowledge,
             calls: 0,
             first_call: 0,
@@ -315,9 +329,9 @@ impl<'p> Building<'p> {
     // Adds all events of a recording.
     fn add_all(&mut self, reader: &Reader) -> Result<(), ProgramError> {
         let calls = calls(reader)?;
-        self.places = places(reader);
         for event in reader.events() {
-            let Some(event) = self.own(event?) else { continue };
+            let Some(mut event) = self.own(event?) else { continue };
+            event.site = self.site(reader, event.site, event.callers);
             self.add(&event)?;
             for (call, range) in calls.get(&event.sequence).into_iter().flatten() {
                 let place = |byte: usize| {
@@ -357,14 +371,29 @@ impl<'p> Building<'p> {
             | Action::Output { .. } => {}
         }
         event.thread += self.added;
-        if let Some(site) = self.places.get(&event.site) {
-            event.site = site + self.added;
-        }
         Some(event)
     }
 
-    // Takes over the sizes and the numbers of calls from the steps that are there.
+    // The program's number for the place of an instruction: every process has other numbers for it.
+    fn site(&mut self, reader: &Reader, site: u32, callers: u32) -> u32 {
+        if let Some(number) = self.sites.get(&(site, callers)) {
+            return *number;
+        }
+        let number = place(reader, site, callers).map_or(0, |name| {
+            let next = self.named.len() as u32 + 1;
+            *self.named.entry(name.clone()).or_insert_with(|| {
+                self.program.places.push(name);
+                next
+            })
+        });
+        self.sites.insert((site, callers), number);
+        number
+    }
+
+    // Takes over the places, the sizes and the numbers of calls from what is there.
     fn take_over(&mut self) {
+        let numbered = self.program.places.iter().cloned().zip(1..);
+        self.named = numbered.collect();
         for step in &self.program.steps {
             match step.did {
                 Did::Size(file, size) => self.sizes[file] = size,

@@ -25,6 +25,9 @@ pub fn crash(answer: &Answer, style: &Style) -> String {
     for note in notes(answer) {
         paragraph(&mut out, 0, &note, style);
     }
+    for lint in lints(answer) {
+        hanging(&mut out, "lint  ", Some(Paint::Faint), &clean(&lint), style);
+    }
     faint(&mut out, &rules(answer), style);
     out
 }
@@ -288,6 +291,15 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Suspicions that no crash state has confirmed.
+pub(crate) fn lints(answer: &Answer) -> Vec<String> {
+    let mut lints: Vec<String> = answer.lints.iter().take(MOST_OTHERS).cloned().collect();
+    if let Some(more) = answer.lints.len().checked_sub(MOST_OTHERS).filter(|more| *more > 0) {
+        lints.push(format!("{}, in --json", counted(more as u64, "more suspicion")));
+    }
+    lints
 }
 
 /// The model.

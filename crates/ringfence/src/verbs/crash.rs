@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use regex_lite::Regex;
 use ringfence_crash::worker::ImageFile;
 use ringfence_crash::{
-    Again, Answer, Cut, Examination, Examined, Finding, Gap, Killed, Kills, Medium, Places,
-    Program, Question, SCHEMA, findings, found,
+    Again, Answer, Cut, Examination, Examined, Finding, Found, Gap, Killed, Kills, Medium, Program,
+    Question, SCHEMA, findings, found,
 };
 use ringfence_experiment::units::Span;
 use ringfence_machine::features::Features;
 use ringfence_report::json;
 use ringfence_trace::Profile;
+use ringfence_trace::census::dynamic;
 use ringfence_trace::events::{self, Ended};
 use ringfence_trace::record::{Options, may_mount, of_new_file, record};
 use ringfence_trace::recording::{About, Asked, Reader, Writer};
@@ -154,12 +155,7 @@ fn medium(asked: &Crash, program: &Program) -> Result<Medium, Failure> {
             Some(text) => text.parse().map_err(|why| Failure::usage(format!("--rules: {why}")))?,
             None => rules_here(),
         };
-        Ok(match rules {
-            Profile::IntelAdr => Medium::PmemIntel,
-            Profile::Amd => Medium::PmemAmd,
-            Profile::OldAmd => Medium::PmemOldAmd,
-            Profile::Eadr => Medium::PmemEadr,
-        })
+        Ok(Medium::of_rules(rules))
     };
     match asked.medium {
         Some(CrashMedium::Pmem) => return pmem(),
@@ -242,9 +238,8 @@ impl Examining<'_> {
         let mut examined = examined.map_err(Failure::failed_by)?;
         let causes = findings(&mut examination, &examined.failures);
         let (causes, mut other_crashes) = causes.map_err(Failure::failed_by)?;
-        let places = Places { program: self.reader, recovery: None };
         let gap = examined.gap.take().map(|(point, line)| {
-            let killed = Killed::of(&examination.crash(point), self.program, places);
+            let killed = Killed::of(&examination.crash(point), self.program);
             Gap { line, killed }
         });
         let again = self.again(&mut examination, question, &images, &examined)?;
@@ -253,13 +248,12 @@ impl Examining<'_> {
         for finding in &causes {
             let number = kept.len() + 1;
             let (images, rerun) = self.keep(number, finding, self.program, &images, question)?;
-            kept.push(found(finding, self.program, places, None, (images, rerun)));
+            kept.push(found(finding, self.program, None, (images, rerun)));
         }
         for one in again.iter().flat_map(|again| &again.findings) {
             let number = kept.len() + 1;
             let files = self.keep(number, &one.finding, &one.program, &images, question)?;
-            let places = Places { recovery: one.recovery.as_ref(), ..places };
-            kept.push(found(&one.finding, &one.program, places, Some(&one.killed), files));
+            kept.push(found(&one.finding, &one.program, Some(&one.killed), files));
         }
         if let Some(again) = &again {
             examined.add(&again.examined);
@@ -286,6 +280,7 @@ impl Examining<'_> {
             batches: self.program.batches as u64,
             threads: self.program.threads as u64,
             cut: examined.cut,
+            lints: lints(self.reader, medium, &kept)?,
             findings: kept,
             other_crashes,
             seconds: began.elapsed().as_secs_f64(),
@@ -311,7 +306,7 @@ impl Examining<'_> {
         show.begin("crashes of recovery");
         let started = Instant::now();
         let tell = |share| show.share(started, share);
-        let again = ringfence_crash::again(examination, question, images, self.reader, tell);
+        let again = ringfence_crash::again(examination, question, images, tell);
         show.end();
         again.map(Some).map_err(Failure::failed_by)
     }
@@ -357,6 +352,18 @@ impl Examining<'_> {
         fs::write(&rerun, text).map_err(Failure::failed_by)?;
         Ok((folder, rerun))
     }
+}
+
+// Of the program's own code, but for stores whose loss was found to be a bug.
+fn lints(reader: &Reader, medium: Medium, kept: &[Found]) -> Result<Vec<String>, Failure> {
+    let Some(rules) = medium.rules() else { return Ok(Vec::new()) };
+    let run = dynamic::by_rules(reader, rules).map_err(Failure::failed_by)?;
+    let found: Vec<&String> = kept.iter().flat_map(Found::lost_places).collect();
+    let is_meant = |one: &&dynamic::Finding| {
+        let is_found = one.location.as_ref().is_some_and(|at| found.contains(&&at.name()));
+        one.own && !one.makes_pool && !is_found
+    };
+    Ok(run.findings.iter().filter(is_meant).map(|one| one.text.clone()).collect())
 }
 
 // A command that gives a copy of an image the place of a file.

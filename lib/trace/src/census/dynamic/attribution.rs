@@ -46,7 +46,11 @@ pub fn frames(recording: &Reader, key: Key) -> Vec<Location> {
 
 /// Whether a place is in the program, or in a library that came with it.
 pub fn is_own(place: &Location) -> bool {
-    let path = &place.module;
+    is_own_module(&place.module)
+}
+
+/// Whether the path of a program or a library is none of the system's.
+pub fn is_own_module(path: &str) -> bool {
     !path.starts_with('[')
         && !OF_THE_SYSTEM.iter().any(|folder| path.starts_with(folder))
         && !is_runtime(path)

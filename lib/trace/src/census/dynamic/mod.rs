@@ -40,6 +40,7 @@ use serde::{Serialize, Serializer};
 use crate::events::{Ended, Event, LINE, Location, Site, TracedFile, Unseen};
 use crate::recording::{Manifest, Reader, RecordingError};
 
+pub use attribution::is_own_module;
 pub use blocks::BLOCK;
 pub use counts::Executed;
 pub use diff::{PlaceDiff, RunDiff, RunTotal, diff};
