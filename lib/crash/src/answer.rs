@@ -77,12 +77,28 @@ pub struct Answer {
     pub findings: Vec<Found>,
     /// Crashes that fail for further causes, which were too many to work out.
     pub other_crashes: u64,
+    /// What was found by the rules of other processors. None for ordinary files, or where the
+    /// examination was cut short.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_other_rules: Vec<ByOtherRules>,
     /// What the rules of the crash checker say of the recording: suspicions that no crash state has
     /// confirmed, each a sentence. None for ordinary files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lints: Vec<String>,
     /// How long recording and examining took, s.
     pub seconds: f64,
+}
+
+/// What was found by the rules of another processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CrashByRules"))]
+pub struct ByOtherRules {
+    /// The rules.
+    pub medium: Medium,
+    /// Whether recovery fails on a state that they allow.
+    pub fails: bool,
+    /// Whether every state was examined, if it does not.
+    pub is_complete: bool,
 }
 
 /// A line that recovery lacks after a kill in the middle of an operation.

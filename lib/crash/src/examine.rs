@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ringfence_crashcheck::{Leaves, Unit};
+use ringfence_crashcheck::{Leaves, Unit, WrittenBack};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
@@ -153,6 +153,9 @@ pub struct Examination<'a> {
     program: &'a Program,
     question: &'a Question,
     pool: Pool,
+    written_back: WrittenBack,
+    // The first failure is enough.
+    ends_at_first: bool,
     /// All points.
     pub points: Vec<Point>,
     // What is certain at each point, kept for the one that is looked at.
@@ -206,6 +209,8 @@ impl<'a> Examination<'a> {
             program,
             question,
             pool,
+            written_back: question.written_back,
+            ends_at_first: false,
             points: points(program, question.written_back),
             certain: (0, initial.clone()),
             known: Known::default(),
@@ -366,6 +371,19 @@ impl<'a> Examination<'a> {
         Ok(std::mem::take(&mut self.found))
     }
 
+    /// Examines the states that other rules allow, up to the first failure. What recovery does on
+    /// images is known from before; all else is forgotten.
+    ///
+    /// # Errors
+    /// Where recovery cannot be run any more.
+    pub fn run_by(&mut self, written_back: WrittenBack) -> Result<Examined, ExamineError> {
+        self.points = points(self.program, written_back);
+        self.certain = (0, Image::initial(self.program));
+        (self.kills, self.between, self.before_it_was_made) = Default::default();
+        (self.written_back, self.ends_at_first) = (written_back, true);
+        self.run(|_| {})
+    }
+
     // What is examined of a point in a pass over all of them: whether that was everything.
     fn pass(&mut self, pass: u32, number: usize) -> Result<bool, ExamineError> {
         let point = &self.points[number];
@@ -461,7 +479,7 @@ impl<'a> Examination<'a> {
             None
         };
         self.found.cut = self.found.cut.or(cut);
-        cut.is_some()
+        cut.is_some() || self.ends_at_first && !self.found.failures.is_empty()
     }
 
     // Runs recovery after a kill at each point, when no store is lost.
@@ -756,7 +774,7 @@ impl<'a> Examination<'a> {
 
     /// What may help against the loss of these stores.
     pub(crate) fn remedies(&self, stores: &BTreeSet<u32>, flushes: &BTreeSet<u32>) -> Vec<Remedy> {
-        candidates(self.question.written_back, stores, flushes)
+        candidates(self.written_back, stores, flushes)
     }
 
     /// Which of these crashes a remedy makes impossible.
@@ -765,7 +783,7 @@ impl<'a> Examination<'a> {
         remedy: &Remedy,
         crashes: impl Iterator<Item = &'c Failing>,
     ) -> Vec<bool> {
-        remedy.prevents(self.program, self.question.written_back, &self.points, crashes)
+        remedy.prevents(self.program, self.written_back, &self.points, crashes)
     }
 
     /// What recovery does after a clean stop.

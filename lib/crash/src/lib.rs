@@ -18,8 +18,8 @@ pub mod worker;
 
 pub use again::{Again, AgainError, FindingAgain, again};
 pub use answer::{
-    ANSWER, Answer, Found, FoundAlso, Gap, Killed, Kills, LostStore, Medium, SCHEMA, TriedRemedy,
-    found,
+    ANSWER, Answer, ByOtherRules, Found, FoundAlso, Gap, Killed, Kills, LostStore, Medium, SCHEMA,
+    TriedRemedy, found,
 };
 pub use examine::{Cut, Examination, ExamineError, Examined, Failure};
 pub use findings::{Also, Finding, Lost, findings};

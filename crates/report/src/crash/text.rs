@@ -2,7 +2,9 @@
 //! examined.
 
 use ringfence_crash::worker::Status;
-use ringfence_crash::{Added, Answer, Cut, Fault, Found, FoundAlso, LostStore, Medium};
+use ringfence_crash::{
+    Added, Answer, ByOtherRules, Cut, Fault, Found, FoundAlso, LostStore, Medium,
+};
 
 use ringfence_experiment::shell::quote;
 
@@ -284,6 +286,7 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
             counted(left, "crash point")
         ));
     }
+    notes.extend(by_other_rules(answer));
     if answer.batches > 0 {
         notes.push(format!(
             "{} calls printed several lines at once, which count as one.",
@@ -291,6 +294,32 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
         ));
     }
     notes
+}
+
+fn by_other_rules(answer: &Answer) -> Option<String> {
+    let all = &answer.by_other_rules;
+    let named = |by: &ByOtherRules| by.medium.rules().map_or("pages", |rules| rules.name());
+    let is_fine = |by: &ByOtherRules| !by.fails && by.is_complete;
+    if all.is_empty() {
+        return None;
+    }
+    if all.iter().all(is_fine) {
+        let names: Vec<&str> = all.iter().map(named).collect();
+        return Some(format!(
+            "By the rules of other processors ({}) there is no failing state either.",
+            names.join(", ")
+        ));
+    }
+    let one = |by: &ByOtherRules| {
+        let found = match (by.fails, by.is_complete) {
+            (true, _) => "fails",
+            (false, true) => "no failing state",
+            (false, false) => "no failing state found in a part of them",
+        };
+        format!("{}: {found}", named(by))
+    };
+    let found: Vec<String> = all.iter().map(one).collect();
+    Some(format!("By the rules of other processors (--rules): {}.", found.join("; ")))
 }
 
 /// Suspicions that no crash state has confirmed.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use regex_lite::Regex;
 use ringfence_crash::worker::ImageFile;
 use ringfence_crash::{
-    Again, Answer, Cut, Examination, Examined, Finding, Found, Gap, Killed, Kills, Medium, Program,
-    Question, SCHEMA, findings, found,
+    Again, Answer, ByOtherRules, Cut, Examination, Examined, Finding, Found, Gap, Killed, Kills,
+    Medium, Program, Question, SCHEMA, findings, found,
 };
 use ringfence_experiment::units::Span;
 use ringfence_machine::features::Features;
@@ -243,6 +243,7 @@ impl Examining<'_> {
             Gap { line, killed }
         });
         let again = self.again(&mut examination, question, &images, &examined)?;
+        let by_other_rules = self.by_other_rules(&mut examination, medium, &examined)?;
         drop(examination);
         let mut kept = Vec::new();
         for finding in &causes {
@@ -280,6 +281,7 @@ impl Examining<'_> {
             batches: self.program.batches as u64,
             threads: self.program.threads as u64,
             cut: examined.cut,
+            by_other_rules,
             lints: lints(self.reader, medium, &kept)?,
             findings: kept,
             other_crashes,
@@ -309,6 +311,33 @@ impl Examining<'_> {
         let again = ringfence_crash::again(examination, question, images, tell);
         show.end();
         again.map(Some).map_err(Failure::failed_by)
+    }
+
+    fn by_other_rules(
+        &self,
+        examination: &mut Examination<'_>,
+        medium: Medium,
+        examined: &Examined,
+    ) -> Result<Vec<ByOtherRules>, Failure> {
+        let mut all = Vec::new();
+        if medium.rules().is_none() || examined.cut.is_some() {
+            return Ok(all);
+        }
+        let mut show = Show::new(self.asked.quiet);
+        show.begin("rules of other processors");
+        let started = Instant::now();
+        for other in Profile::ALL.map(Medium::of_rules).into_iter().filter(|one| *one != medium) {
+            let found = examination.run_by(other.written_back(SECTOR));
+            let found = found.map_err(Failure::failed_by)?;
+            all.push(ByOtherRules {
+                medium: other,
+                fails: !found.failures.is_empty(),
+                is_complete: found.cut.is_none() && found.complete == found.points,
+            });
+            show.share(started, all.len() as f64 / 3.0);
+        }
+        show.end();
+        Ok(all)
     }
 
     // The files as they are in a state, and a script that runs recovery on them.
