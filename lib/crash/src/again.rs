@@ -75,8 +75,8 @@ pub fn again(
         let question = Question { time, folder: folder.join("workers"), ..question.clone() };
         let recording = folder.join(point.to_string());
         let outcome = examination.record(point, &recording)?;
-        let killed = examination.crash(point);
         let steps = examination.points[point].steps;
+        let killed = examination.crash(steps);
         let reader = Reader::open(&recording).ok();
         let program = examination.program().killed(steps, reader.as_ref(), outcome.lines)?;
         let mut second = Examination::begin(&program, &question, files.to_vec())?;

@@ -61,6 +61,14 @@ pub struct Answer {
     /// One of them; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
+    /// Stores right after which no kill was looked at, because a limit was reached. Kills at all
+    /// crash points were.
+    #[serde(default)]
+    pub kills_left: u64,
+    /// A line that recovery prints only after kills in the middle of an operation; absent if there
+    /// is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passing: Option<String>,
     /// Acknowledgements that the program printed.
     pub acknowledged: u64,
     /// Acknowledgements after which recovery prints something else than before: only these can be

@@ -97,13 +97,13 @@ pub fn findings(
         all.push(Finding {
             fault: first.fault,
             lost: lost.clone(),
-            crash: examination.crash(first.point),
+            crash: examination.crash(first.steps),
             crashes: crashes.len() as u64,
             expected: match lost.is_empty() {
                 true => examination.clean().clone(),
                 false => examination.kill(first.point).clone(),
             },
-            image: examination.image_of(first.point, &first.choice),
+            image: examination.image_of(first),
             outcome: first.outcome.clone(),
             remedy,
             left,

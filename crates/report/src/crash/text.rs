@@ -254,6 +254,14 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
              progress.",
             count(answer.undecided)
         ));
+        if let Some(line) = &answer.passing {
+            notes.push(format!(
+                "Recovery prints the line '{}' only after kills in the middle of an operation. If \
+                 it does not count, more can be judged with --ignore {}.",
+                clean(line),
+                quote(&pattern(line))
+            ));
+        }
     }
     if let Some(gap) = &answer.gap {
         let at = place_of(false, gap.killed.last_line.as_deref(), &gap.killed.before);
@@ -286,6 +294,12 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
             counted(left, "crash point")
         ));
     }
+    if answer.kills_left > 0 && left == 0 {
+        notes.push(format!(
+            "Kills right after {} were left out, because a limit was reached.",
+            counted(answer.kills_left, "store")
+        ));
+    }
     notes.extend(by_other_rules(answer));
     if answer.batches > 0 {
         notes.push(format!(
@@ -294,6 +308,22 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
         ));
     }
     notes
+}
+
+// An expression for a line, whatever numbers it has.
+fn pattern(line: &str) -> String {
+    let mut pattern = String::from("^");
+    let mut in_number = false;
+    for one in line.chars() {
+        match one {
+            '0'..='9' if in_number => continue,
+            '0'..='9' => pattern += "[0-9]+",
+            _ if one.is_alphanumeric() || " _:,;='\"/<>@#%&!~-".contains(one) => pattern.push(one),
+            _ => pattern.extend(['\\', one]),
+        }
+        in_number = one.is_ascii_digit();
+    }
+    pattern + "$"
 }
 
 fn by_other_rules(answer: &Answer) -> Option<String> {

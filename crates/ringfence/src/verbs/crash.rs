@@ -238,8 +238,8 @@ impl Examining<'_> {
         let mut examined = examined.map_err(Failure::failed_by)?;
         let causes = findings(&mut examination, &examined.failures);
         let (causes, mut other_crashes) = causes.map_err(Failure::failed_by)?;
-        let gap = examined.gap.take().map(|(point, line)| {
-            let killed = Killed::of(&examination.crash(point), self.program);
+        let gap = examined.gap.take().map(|(steps, line)| {
+            let killed = Killed::of(&examination.crash(steps), self.program);
             Gap { line, killed }
         });
         let again = self.again(&mut examination, question, &images, &examined)?;
@@ -276,6 +276,8 @@ impl Examining<'_> {
             undecided: examined.undecided,
             gaps: examined.gaps,
             gap,
+            passing: examined.passing.take(),
+            kills_left: examined.kills_left,
             acknowledged: self.program.acknowledged.len() as u64,
             checkable: examined.checkable,
             batches: self.program.batches as u64,

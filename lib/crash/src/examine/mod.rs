@@ -1,6 +1,8 @@
 //! Runs recovery on the states that crashes can leave: on all states of a crash point if there are
 //! few, else on a sample.
 
+mod kills;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
@@ -20,7 +22,7 @@ use crate::known::{Known, Recovery};
 use crate::oracle::{Fault, Outcome, Right, Verdict};
 use crate::points::{Choice, Crash, Point, newest, points};
 use crate::pool::{Command, Pool, State};
-use crate::program::{Did, Program};
+use crate::program::{Did, Program, Step};
 use crate::question::Question;
 use crate::remedy::{Failing, Remedy, candidates};
 use crate::stretch::Stretches;
@@ -35,16 +37,14 @@ const LEAST_TIME: Duration = Duration::from_secs(5);
 const DISK: u64 = 1 << 28;
 /// Images that are run at once.
 const BATCH: usize = 64;
-/// Kills that are run at once: each may be without an end.
-const KILLS_AT_ONCE: usize = 8;
-/// Kills between two points that recovery runs after, if its output matches that of no point.
-const MOST_KILLS: usize = 1024;
 
 /// A state in which recovery is wrong.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// At which point, by its number.
+    /// At which point, by its number; for a kill between two points, the one behind it.
     pub point: usize,
+    /// So many of the program's steps were done.
+    pub steps: usize,
     /// What is lost of it: all else is as new as it can be.
     pub choice: Choice,
     /// What is wrong.
@@ -71,8 +71,12 @@ pub struct Examined {
     /// Kills after which recovery lacks a line that it prints both before and after the operation
     /// that was under way.
     pub gaps: u64,
-    /// One of them: the point, and the line.
+    /// One of them: how many steps were done, and the line.
     pub gap: Option<(usize, String)>,
+    /// Stores behind which no kill was looked at.
+    pub kills_left: u64,
+    /// A line that recovery prints only after kills in the middle of an operation.
+    pub passing: Option<String>,
     /// Whether the time ran out, or the states did.
     pub cut: Option<Cut>,
     /// What fails.
@@ -367,6 +371,9 @@ impl<'a> Examination<'a> {
                 tell((f64::from(pass) + of_pass) / f64::from(PASSES));
             }
         }
+        if self.from == 0 && !self.ends_at_first {
+            self.after_every_store()?;
+        }
         self.found.complete = is_complete.iter().filter(|complete| **complete).count() as u64;
         Ok(std::mem::take(&mut self.found))
     }
@@ -469,7 +476,14 @@ impl<'a> Examination<'a> {
     }
 
     fn is_over(&mut self) -> bool {
-        let cut = if self.question.stop.load(Ordering::Relaxed) {
+        let cut = self.limit();
+        self.found.cut = self.found.cut.or(cut);
+        cut.is_some() || self.ends_at_first && !self.found.failures.is_empty()
+    }
+
+    // The limit that is reached, if one is.
+    fn limit(&self) -> Option<Cut> {
+        if self.question.stop.load(Ordering::Relaxed) {
             Some(Cut::Interrupted)
         } else if self.found.states >= self.question.states {
             Some(Cut::States)
@@ -477,97 +491,14 @@ impl<'a> Examination<'a> {
             Some(Cut::Time)
         } else {
             None
-        };
-        self.found.cut = self.found.cut.or(cut);
-        cut.is_some() || self.ends_at_first && !self.found.failures.is_empty()
-    }
-
-    // Runs recovery after a kill at each point, when no store is lost.
-    fn after_kills(&mut self) -> Result<(), ExamineError> {
-        let mut image = Image::initial(self.program);
-        let mut done = 0;
-        let mut states = Vec::new();
-        for number in 0..self.points.len() {
-            if states.is_empty() && self.is_over() {
-                // Later points cannot be judged without this.
-                self.points.truncate(number);
-                break;
-            }
-            let steps = self.points[number].steps;
-            for step in &self.program.steps[done..steps] {
-                image.step(self.program, step.did);
-            }
-            done = steps;
-            if number < self.start {
-                continue;
-            }
-            let open = self.points[number].open.clone();
-            states.push(State { image: image.clone(), open });
-            if states.len() == KILLS_AT_ONCE {
-                let recoveries = self.outcomes(std::mem::take(&mut states))?;
-                self.kills.extend(recoveries.into_iter().map(|one| one.outcome));
-            }
-        }
-        let recoveries = self.outcomes(states)?;
-        self.kills.extend(recoveries.into_iter().map(|one| one.outcome));
-        let ends_well = |kill: &Arc<Outcome>| kill.status == self.clean.status;
-        if let Some(first) = self.kills.iter().position(ends_well) {
-            self.before_it_was_made = self.points[self.start + first].acknowledged;
-        }
-        let mut before = &self.first;
-        let counted = if self.from == 0 { &self.points[..] } else { &[] };
-        for (number, point) in counted.iter().enumerate() {
-            let is_first_behind =
-                number == 0 || self.points[number - 1].acknowledged < point.acknowledged;
-            if point.acknowledged > 0 && is_first_behind {
-                self.found.checkable += u64::from(self.kills[number].lines != before.lines);
-                before = &self.kills[number];
-            }
-        }
-        if self.from == 0 && self.question.expect.is_none() {
-            self.find_gaps();
-        }
-        for number in self.from..self.points.len() {
-            let statuses = self.statuses(number);
-            let outcome = self.kills[number - self.start].clone();
-            if !statuses.contains(&outcome.status) {
-                let (fault, outcome) = (Fault::Ends(outcome.status), (*outcome).clone());
-                let choice = Choice(Vec::new());
-                self.found.failures.push(Failure { point: number, choice, fault, outcome });
-            } else if self.question.expect.is_some() {
-                self.judged(number, Choice(Vec::new()), &outcome)?;
-            }
-        }
-        if self.question.expect.is_some() && self.from == 0 {
-            self.found.checkable = self.program.acknowledged.len() as u64;
-        }
-        Ok(())
-    }
-
-    // Looks for kills in the middle of an operation that make recovery lack a line for a while.
-    fn find_gaps(&mut self) {
-        let behind = |acknowledged| {
-            self.points.partition_point(|point: &Point| point.acknowledged < acknowledged)
-        };
-        for number in 0..self.kills.len() {
-            let acknowledged = self.points[number].acknowledged;
-            let (last, next) = (behind(acknowledged), behind(acknowledged + 1));
-            let Some(next) = self.kills.get(next) else { break };
-            let has = |kill: &Outcome, line: &String| kill.lines.contains(line);
-            let mut lines = self.kills[last].lines.iter();
-            let lacks = |line: &&String| has(next, line) && !has(&self.kills[number], line);
-            if let Some(line) = lines.find(lacks) {
-                self.found.gaps += 1;
-                self.found.gap.get_or_insert((number, line.clone()));
-            }
         }
     }
 
-    // How recovery may end at a point.
-    fn statuses(&self, point: usize) -> BTreeSet<Status> {
+    // How recovery may end after so many acknowledgements.
+    fn statuses(&self, acknowledged: usize) -> BTreeSet<Status> {
         let mut statuses = BTreeSet::from([self.clean.status]);
         statuses.extend(self.question.ok_status.iter().map(|code| Status::Exited(*code)));
-        if self.points[point].acknowledged <= self.before_it_was_made {
+        if acknowledged <= self.before_it_was_made {
             statuses.insert(self.first.status);
         }
         statuses
@@ -653,7 +584,8 @@ impl<'a> Examination<'a> {
                     let said = self.refuses(self.points[number].acknowledged, &outcome)?;
                     outcome.errors = said.unwrap_or_default().trim_start_matches(": ").to_owned();
                 }
-                self.found.failures.push(Failure { point: number, choice, fault, outcome });
+                let steps = self.points[number].steps;
+                self.found.failures.push(Failure { point: number, steps, choice, fault, outcome });
             }
         }
         Ok(())
@@ -696,46 +628,13 @@ impl<'a> Examination<'a> {
             before.extend(self.since(self.start..begins));
             before.push(&self.first);
         }
-        Right { statuses: self.statuses(number), since, before }
+        Right { statuses: self.statuses(self.points[number].acknowledged), since, before }
     }
 
     // What recovery does after kills at these points.
     fn since(&self, points: Range<usize>) -> impl Iterator<Item = &Outcome> {
         let kills = &self.kills[points.start - self.start..points.end - self.start];
         kills.iter().map(|kill| &**kill)
-    }
-
-    // After kills at any moment of the stretch; and whether these were all.
-    fn between(&mut self, number: usize) -> Result<Rc<Between>, ExamineError> {
-        if let Some(known) = self.between.get(&number) {
-            return Ok(known.clone());
-        }
-        let steps = self.points[number].steps;
-        let begins = self.stretches.begins(steps);
-        let mut image = Image::initial(self.program);
-        let mut images = Vec::new();
-        for (at, step) in self.program.steps[..steps].iter().enumerate() {
-            if at == begins {
-                images.push(image.clone());
-            }
-            image.step(self.program, step.did);
-            let stores = matches!(step.did, Did::Instruction(kind) if kind.write().is_some());
-            if at >= begins && stores {
-                images.push(image.clone());
-            }
-        }
-        let every = images.len().div_ceil(MOST_KILLS).max(1);
-        let state = |image| State { image, open: Arc::default() };
-        let kills = self.outcomes(images.into_iter().step_by(every).map(state).collect())?;
-        let mut different: Vec<Arc<Outcome>> = Vec::new();
-        for kill in kills {
-            if !different.iter().any(|one| one.is_as(&kill.outcome)) {
-                different.push(kill.outcome);
-            }
-        }
-        let all = Rc::new((different, every == 1));
-        self.between.insert(number, all.clone());
-        Ok(all)
     }
 
     /// The smallest part of what is lost that still fails in the same way.
@@ -800,23 +699,40 @@ impl<'a> Examination<'a> {
         &self.kills[point - self.start]
     }
 
-    /// Where a point is.
-    pub fn crash(&self, number: usize) -> Crash {
-        let point = &self.points[number];
-        let last = point.steps.checked_sub(1).map(|last| self.program.steps[last].did);
+    /// Where the program is after so many steps.
+    pub fn crash(&self, steps: usize) -> Crash {
+        let acknowledged = |step: &Step| match step.did {
+            Did::Acknowledged(number) => Some(number + 1),
+            _ => None,
+        };
+        let last = steps.checked_sub(1).map(|last| self.program.steps[last].did);
         Crash {
-            acknowledged: point.acknowledged,
-            before: self.program.steps.get(point.steps).map(|step| step.site),
+            acknowledged: self.program.steps[..steps]
+                .iter()
+                .rev()
+                .find_map(acknowledged)
+                .unwrap_or(0),
+            before: self.program.steps.get(steps).map(|step| step.site),
             is_behind_acknowledgement: matches!(last, Some(Did::Acknowledged(_))),
         }
     }
 
-    /// The image of a state.
-    pub fn image_of(&mut self, point: usize, choice: &Choice) -> Image {
-        let certain = self.certain(point);
-        let point = &self.points[point];
-        let leaves = point.decided(choice);
+    /// The files in a state.
+    pub fn image_of(&mut self, failure: &Failure) -> Image {
+        if failure.choice.0.is_empty() {
+            return self.after_a_kill(failure.steps);
+        }
+        let certain = self.certain(failure.point);
+        let point = &self.points[failure.point];
+        let leaves = point.decided(&failure.choice);
         point.image(&certain, &self.program.initial, &self.program.words, &leaves)
+    }
+
+    // The files after a kill behind so many steps: no store is lost.
+    fn after_a_kill(&self, steps: usize) -> Image {
+        let mut image = Image::initial(self.program);
+        self.program.steps[..steps].iter().for_each(|step| image.step(self.program, step.did));
+        image
     }
 
     /// Records a recovery after a kill at a point into a folder: what it did, which is nothing
@@ -841,7 +757,7 @@ impl<'a> Examination<'a> {
         let time = self.time() + LEAST_TIME;
         let keep = Some((RECORDING.into(), to.to_owned()));
         let command = Command { text, time, given: None, keep };
-        let image = self.image_of(point, &Choice(Vec::new()));
+        let image = self.after_a_kill(self.points[point].steps);
         let ran = self.run_on(&command, &[State { image, open: Arc::default() }])?.remove(0);
         let outcome = Outcome::of(&ran, &self.question.ignore);
         if !outcome.is_as(self.kill(point)) {
