@@ -95,10 +95,12 @@ impl Examination<'_> {
 
     // Looks for a line that recovery lacks, or prints, only in the middle of an operation.
     fn compare(&mut self, steps: usize, acknowledged: usize, kill: &Outcome) {
-        let behind = |acknowledged| {
-            let first =
-                self.points.partition_point(|point: &Point| point.acknowledged < acknowledged);
-            self.kills.get(first)
+        let behind = |acknowledged| match acknowledged {
+            0 => Some(&self.first),
+            _ => {
+                let is_before = |point: &Point| point.acknowledged < acknowledged;
+                self.kills.get(self.points.partition_point(is_before)).map(|kill| &**kill)
+            }
         };
         let (Some(last), Some(next)) = (behind(acknowledged), behind(acknowledged + 1)) else {
             return;
