@@ -169,6 +169,16 @@ static void unflushed_recovery(uint64_t n) {
   done(n);
 }
 
+// The newest number goes first, in one of two places; in between, it is in neither or in both. All
+// is in one line, so that only a kill between two stores can show it.
+static void moved(uint64_t n) {
+  if (bad) { entry(0)[n % 2] = 0; entry(0)[1 - n % 2] = 1; }
+  else { entry(0)[1 - n % 2] = 1; entry(0)[n % 2] = 0; }
+  entry(0)[2] = n + 1;
+  persist((void *)entry(0));
+  done(n);
+}
+
 static int list(const char *name) {
   if (!strcmp(name, "hangs")) for (;;) pause();
   if (!strcmp(name, "forks")) for (;;) if (fork() < 0) usleep(1000);
@@ -195,6 +205,11 @@ static int list(const char *name) {
     printf("%s\n", *word(0, 8) == 77 ? "created" : "empty");
     return 0;
   }
+  if (!strcmp(name, "moved")) {
+    if (entry(0)[0] || entry(0)[1] || !entry(0)[2]) printf("it is there\n");
+    printf("moved %lu times\n", (unsigned long)entry(0)[2]);
+    return 0;
+  }
   uint64_t n = *count();
   if (!strcmp(name, "unflushed_recovery") && !bad) persist((void *)count());
   printf("%lu entries\n", (unsigned long)n);
@@ -211,7 +226,7 @@ static const struct { const char *name; void (*append)(uint64_t); } ALL[] = {
   {"early", early}, {"two_lines", two_lines}, {"two_files", two_files},
   {"wrong_range", wrong_range}, {"creation", creation}, {"clflush_alone", clflush_alone},
   {"non_temporal", non_temporal}, {"other_thread", other_thread},
-  {"unflushed_recovery", unflushed_recovery},
+  {"unflushed_recovery", unflushed_recovery}, {"moved", moved},
   {"hangs", missing_flush}, {"forks", missing_flush}, {"fills", missing_flush},
   {"timestamp", missing_flush},
 };

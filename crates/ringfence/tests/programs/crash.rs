@@ -55,6 +55,7 @@ fn is_found(folder: &Folder, name: &str, medium: &[&str]) {
     let first = &answer["crash"]["findings"][0];
     let at = first["lost"][0]["at"].as_str().unwrap_or_default().to_owned();
     assert!(at.starts_with(name) && at.contains("stores.c:"), "{name}: {first}");
+    assert_eq!(first["remedy"]["left"], 0, "{name}: {first}");
 }
 
 #[test]
@@ -77,11 +78,43 @@ fn planted_bugs_of_ordinary_files_are_found_and_their_twins_are_not_accused() {
 }
 
 #[test]
+fn a_moment_between_two_crash_points_is_seen_by_a_kill() {
+    let Some(folder) = built() else { return };
+    let good = crash(&folder, "moved", "good", &AMD);
+    assert_eq!(good.code(), Some(0), "{}{}", good.stdout, good.stderr);
+    let bad = crash(&folder, "moved", "bad", &AMD);
+    assert_eq!(bad.code(), Some(4), "{}{}", bad.stdout, bad.stderr);
+    let answer = &bad.json_of_any()["crash"];
+    assert_eq!(answer["gap"]["line"], "it is there", "{answer}");
+}
+
+#[test]
+fn a_remedy_is_tried_and_failures_that_it_prevents_are_one_bug() {
+    let Some(folder) = built() else { return };
+    let added = |name: &str, medium: &[&str]| {
+        let bad = crash(&folder, name, "bad", medium);
+        let findings = bad.json_of_any()["crash"]["findings"].clone();
+        assert_eq!(findings.as_array().unwrap().len(), 1, "{name}: {findings}");
+        let remedy = findings[0]["remedy"].clone();
+        let after = remedy["after"].as_str().unwrap().to_owned();
+        (remedy["added"].as_str().unwrap().to_owned(), after.starts_with(name))
+    };
+    assert_eq!(added("missing_flush", &AMD), ("flush_and_fence".into(), true));
+    // The flush that no fence follows is in a function of its own.
+    assert_eq!(added("missing_fence", &AMD).0, "fence");
+    assert_eq!(added("two_files", &PAGES), ("sync".into(), true));
+}
+
+#[test]
 fn processors_differ_in_what_they_order() {
     let Some(folder) = built() else { return };
     is_found(&folder, "clflush_alone", &AMD);
     let intel = crash(&folder, "clflush_alone", "bad", &PMEM);
     assert_eq!(intel.code(), Some(0), "{}{}", intel.stdout, intel.stderr);
+    let others = &intel.json()["crash"]["by_other_rules"];
+    let fail = |medium: &str| others.as_array().unwrap().iter().find(|by| by["medium"] == medium);
+    assert_eq!(fail("pmem-amd").unwrap()["fails"], true, "{others}");
+    assert_eq!(fail("pmem-eadr").unwrap()["fails"], false, "{others}");
     let eadr = ["--medium", "pmem", "--rules", "eadr"];
     let eadr = crash(&folder, "missing_flush", "bad", &eadr);
     assert_eq!(eadr.code(), Some(0), "{}{}", eadr.stdout, eadr.stderr);

@@ -65,6 +65,11 @@ fn are_found(medium: &str) {
         assert_eq!(good.code(), Some(0), "{}: {}{}", case.name, good.stdout, good.stderr);
         let bad = case.run(&folder, "planted", "bad");
         assert_eq!(bad.code(), Some(3), "{}: {}{}", case.name, bad.stdout, bad.stderr);
+        let findings = &bad.json_of_any()["crash"]["findings"];
+        for found in findings.as_array().unwrap() {
+            let is_kill = found["lost"].as_array().unwrap().is_empty();
+            assert!(is_kill || found["remedy"]["left"] == 0, "{}: {found}", case.name);
+        }
     }
 }
 
