@@ -72,7 +72,13 @@ pub fn again(
             break;
         };
         let folder = question.folder.join("again");
-        let question = Question { time, folder: folder.join("workers"), ..question.clone() };
+        let question = Question {
+            time,
+            folder: folder.join("workers"),
+            // Its words have other numbers.
+            journal: None,
+            ..question.clone()
+        };
         let recording = folder.join(point.to_string());
         let outcome = examination.record(point, &recording)?;
         let steps = examination.points[point].steps;

@@ -2,11 +2,14 @@
 //! same.
 
 use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::image::Image;
+use crate::journal::{Entry, Journal};
 use crate::oracle::Outcome;
 use crate::worker::ReadWords;
 
@@ -38,12 +41,34 @@ pub struct Known {
     // Reads were missed: only an equal image predicts what recovery does, and everything counts as
     // read.
     is_distrusted: bool,
+    // Where runs are kept, for an examination that goes on later.
+    journal: Option<Journal>,
 }
 
 // Runs that have read the same words: from the contents to what they did.
 type Set = (Arc<ReadWords>, FxHashMap<u64, Arc<Outcome>>);
 
 impl Known {
+    /// Keeps runs in a file, and takes over those that are in it: how many.
+    ///
+    /// # Errors
+    /// What the kernel reports.
+    pub fn keep(&mut self, path: &Path) -> io::Result<u64> {
+        let (journal, entries) = Journal::open(path)?;
+        let mut count = 0;
+        for entry in entries {
+            match entry {
+                Entry::Distrust => self.distrust(),
+                Entry::Run { key, contents, read, outcome } => {
+                    self.insert(key, contents, Arc::new(outcome), read);
+                    count += 1;
+                }
+            }
+        }
+        self.journal = Some(journal);
+        Ok(count)
+    }
+
     /// What recovery does on an image, if that is known, and also which of the open words it reads.
     pub fn find(&mut self, image: &Image, open: &[u32]) -> Option<Recovery> {
         let key = image.key();
@@ -69,7 +94,9 @@ impl Known {
 
     /// Recovery was seen to depend on what it was not seen to read.
     pub fn distrust(&mut self) {
-        *self = Self { is_distrusted: true, ..Self::default() };
+        self.write(&Entry::Distrust);
+        let journal = self.journal.take();
+        *self = Self { is_distrusted: true, journal, ..Self::default() };
     }
 
     /// Adds a run.
@@ -78,7 +105,20 @@ impl Known {
             true => ReadWords { words: (0..image.words.len() as u32).collect(), ..read },
             false => read,
         };
-        let outcome = Arc::new(outcome);
+        let (key, contents) = (image.key(), contents(image, &read));
+        let entry = Entry::Run { key, contents, read, outcome };
+        self.write(&entry);
+        let Entry::Run { read, outcome, .. } = entry else { unreachable!("it was made so") };
+        self.insert(key, contents, Arc::new(outcome), read)
+    }
+
+    fn insert(
+        &mut self,
+        key: u64,
+        contents: u64,
+        outcome: Arc<Outcome>,
+        read: ReadWords,
+    ) -> Recovery {
         let at = self.sets.iter().position(|(known, _)| **known == read);
         let mut set = match at {
             Some(at) => self.sets.remove(at),
@@ -88,11 +128,18 @@ impl Known {
             self.sets.remove(0);
         }
         let read = set.0.clone();
-        set.1.insert(contents(image, &read), outcome.clone());
+        set.1.insert(contents, outcome.clone());
         self.sets.push(set);
         let found = Recovery { outcome, read };
-        self.images.insert(image.key(), found.clone());
+        self.images.insert(key, found.clone());
         found
+    }
+
+    // Without it, a later examination has to run recovery again.
+    fn write(&mut self, entry: &Entry) {
+        if self.journal.as_mut().is_some_and(|journal| journal.write(entry).is_err()) {
+            self.journal = None;
+        }
     }
 }
 
@@ -115,12 +162,35 @@ mod tests {
         let outcome =
             Outcome { status: Status::Exited(0), lines: vec!["1".into()], errors: String::new() };
         let mut known = Known::default();
-        let read = ReadWords { words: vec![2, 0], assumed: vec![2] };
+        let read = ReadWords { words: vec![2, 0], assumed: vec![2], ..ReadWords::default() };
         known.add(&image([1, 2, 3]), outcome, read);
         assert!(known.find(&image([1, 9, 3]), &[0, 1]).is_some());
         assert!(known.find(&image([1, 9, 3]), &[2]).is_none(), "it may be unread");
         assert!(known.find(&image([1, 2, 4]), &[]).is_none());
         let longer = Image { sizes: vec![25], ..image([1, 2, 3]) };
         assert!(known.find(&longer, &[]).is_none());
+    }
+
+    #[test]
+    fn runs_are_known_again_from_their_file_and_half_a_line_is_none() {
+        let image = |word| Image { words: vec![word], sizes: vec![8] };
+        let outcome =
+            Outcome { status: Status::Signal(11), lines: vec!["1".into()], errors: String::new() };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs");
+        let mut known = Known::default();
+        assert_eq!(known.keep(&path).unwrap(), 0);
+        for word in [1, 2] {
+            let read = ReadWords { words: vec![0], ..ReadWords::default() };
+            known.add(&image(word), outcome.clone(), read);
+        }
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 3]).unwrap();
+        let mut again = Known::default();
+        assert_eq!(again.keep(&path).unwrap(), 1);
+        assert_eq!(*again.find(&image(1), &[]).unwrap().outcome, outcome);
+        assert!(again.find(&image(2), &[]).is_none());
+        again.distrust();
+        assert_eq!(Known::default().keep(&path).unwrap(), 1, "what is behind half a line counts");
     }
 }

@@ -6,6 +6,7 @@ mod choices;
 mod examine;
 mod findings;
 mod image;
+mod journal;
 mod known;
 mod oracle;
 mod points;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::worker::{Ran, Status};
 
 /// What recovery did.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub status: Status,

@@ -37,6 +37,8 @@ pub struct Question {
     pub program: PathBuf,
     /// Ends the examination once it is set.
     pub stop: Arc<AtomicBool>,
+    /// A file that keeps the runs of recovery, for an examination that goes on later.
+    pub journal: Option<PathBuf>,
     /// A folder for what is private to the workers.
     pub folder: PathBuf,
 }

@@ -32,14 +32,15 @@ Exit codes:
 Examples:
   ringfence crash --file pool --recover './my list pool' -- ./my insert pool
   ringfence crash --file db --medium pages --recover './db dump' -- ./db load
-  ringfence crash --file log --ignore '^at ' --recover './log' -- ./log write")]
+  ringfence crash --file log --ignore '^at ' --recover './log' -- ./log write
+  ringfence crash --resume crash-20261129-101500 --time 10m")]
 pub struct Crash {
     /// A mapped file, or a folder; may be repeated
-    #[arg(long, value_name = "PATH", required = true)]
+    #[arg(long, value_name = "PATH", required_unless_present = "resume")]
     pub file: Vec<PathBuf>,
     /// The recovery command, for the shell
-    #[arg(long, value_name = "CMD")]
-    pub recover: String,
+    #[arg(long, value_name = "CMD", required_unless_present = "resume")]
+    pub recover: Option<String>,
     /// How files are stored
     ///
     /// Without it, the file system decides. pmem: lines of 64 bytes, by flushes and fences
@@ -81,6 +82,16 @@ pub struct Crash {
     /// Examine for at most this long [default: 60s]
     #[arg(long, value_name = "TIME")]
     pub time: Option<String>,
+    /// Continue an examination that was cut short
+    ///
+    /// Everything is as it was given then, except for --time, --states, --json and --quiet. The
+    /// recording and the runs of recovery are in the folder; the program is not run again.
+    #[arg(long, value_name = "FOLDER")]
+    #[arg(conflicts_with_all = [
+        "file", "recover", "medium", "rules", "acknowledge", "ignore", "expect", "ok_status",
+        "crashes", "out", "command",
+    ])]
+    pub resume: Option<PathBuf>,
     /// A new folder for the result [default: a new result]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -91,7 +102,7 @@ pub struct Crash {
     #[arg(long)]
     pub quiet: bool,
     /// The program, behind '--'
-    #[arg(last = true, value_name = "PROGRAM", required = true)]
+    #[arg(last = true, value_name = "PROGRAM", required_unless_present = "resume")]
     pub command: Vec<OsString>,
 }
 

@@ -18,38 +18,95 @@ use ringfence_trace::census::dynamic;
 use ringfence_trace::events::{self, Ended};
 use ringfence_trace::record::{Options, may_mount, of_new_file, record};
 use ringfence_trace::recording::{About, Asked, Reader, Writer};
+use serde::{Deserialize, Serialize};
 
 use super::trace::{inside, whole};
-use crate::args::{Crash, CrashMedium};
+use crate::args::{Crash, CrashMedium, Verb, parse_words};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::command::pasteable;
+use crate::shared::command::{command, pasteable};
 use crate::shared::{host, results};
 
 const TIME: Duration = Duration::from_secs(60);
 const SECTOR: usize = 512;
 // The recording, in the folder of the result.
 const TRACE: &str = "trace";
+// What is private to the workers, in it, while they run.
+const WORKERS: &str = "workers";
 
 pub fn run(asked: &Crash) -> Result<(), Failure> {
-    let patterns = Patterns::of(asked)?;
-    let time = time(asked)?;
+    Patterns::of(asked)?;
+    time(asked)?;
     if !may_mount() {
         return inside();
     }
     let began = Instant::now();
+    if let Some(dir) = &asked.resume {
+        return resume(dir, asked, began);
+    }
     let files: Vec<PathBuf> = asked.file.iter().map(|file| whole(file)).collect();
     let has_folder = |file: &PathBuf| file.parent().is_some_and(Path::is_dir);
     if let Some(missing) = files.iter().find(|file| !has_folder(file)) {
         return Err(Failure::usage(format!("the folder of {} is not there", missing.display())));
     }
     let dir = results::new_dir(asked.out.as_deref(), "crash")?;
-    let recording = dir.join(TRACE);
     fs::create_dir_all(&dir)
         .map_err(|error| Failure::usage(format!("cannot create {}: {error}", dir.display())))?;
+    Resumable::write(&dir)?;
     recorded(asked, &files, &dir)?;
-    let reader = Reader::open(&recording).map_err(Failure::failed_by)?;
+    examine(asked, &dir, began)
+}
+
+// What it takes to continue.
+#[derive(Serialize, Deserialize)]
+struct Resumable {
+    // The command line, without the program's name.
+    words: Vec<String>,
+    directory: PathBuf,
+}
+
+impl Resumable {
+    const FILE: &str = "asked.json";
+
+    // A command line that is no text cannot be continued.
+    fn write(dir: &Path) -> Result<(), Failure> {
+        let words = std::env::args_os().skip(1).map(|word| word.into_string().ok());
+        let Some(words) = words.collect() else { return Ok(()) };
+        let directory = std::env::current_dir().map_err(Failure::failed_by)?;
+        let text = serde_json::to_vec(&Self { words, directory }).map_err(Failure::failed_by)?;
+        fs::write(dir.join(Self::FILE), text).map_err(Failure::failed_by)
+    }
+}
+
+// Goes on with an examination in a folder.
+fn resume(dir: &Path, now: &Crash, began: Instant) -> Result<(), Failure> {
+    let not =
+        |why: String| Failure::usage(format!("{}: cannot be continued: {why}", pasteable(dir)));
+    let path = dir.join(Resumable::FILE);
+    let text = fs::read(&path).map_err(|error| not(format!("{}: {error}", path.display())))?;
+    let before: Resumable = serde_json::from_slice(&text)
+        .map_err(|error| not(format!("{}: {error}", path.display())))?;
+    let dir = fs::canonicalize(dir).map_err(Failure::failed_by)?;
+    std::env::set_current_dir(&before.directory)
+        .map_err(|error| not(format!("{}: {error}", before.directory.display())))?;
+    let Verb::Crash(mut asked) = parse_words(&before.words).map_err(not)?.verb else {
+        return Err(not("it has another command line".into()));
+    };
+    (asked.time, asked.states) = (now.time.clone(), now.states);
+    (asked.json, asked.quiet) = (now.json, now.quiet);
+    // What is left of it after a kill.
+    let _ = fs::remove_dir_all(dir.join(WORKERS));
+    examine(&asked, &dir, began)
+}
+
+// Examines what was recorded into a folder, or the rest of it.
+fn examine(asked: &Crash, dir: &Path, began: Instant) -> Result<(), Failure> {
+    let (patterns, time) = (Patterns::of(asked)?, time(asked)?);
+    let reader = Reader::open(&dir.join(TRACE)).map_err(Failure::failed_by)?;
+    if reader.manifest().ended != Some(Ended::Exited(0)) {
+        return Err(Failure::usage("the recording was cut short; start again"));
+    }
     let program = Program::of(&reader, patterns.acknowledge.as_ref()).map_err(Failure::usage_by)?;
     if !program.instructions().any(|kind| kind.write().is_some()) {
         return Err(Failure::usage(
@@ -61,16 +118,20 @@ pub fn run(asked: &Crash) -> Result<(), Failure> {
     let before = dir.join("before");
     fs::create_dir_all(&before).map_err(Failure::failed_by)?;
     let images = program.write_before(&before).map_err(Failure::failed_by)?;
-    let question = question(asked, patterns, medium, time, &dir)?;
-    let examining = Examining { asked, program: &program, reader: &reader, dir: &dir };
+    let question = question(asked, patterns, medium, time, dir)?;
+    let examining = Examining { asked, program: &program, reader: &reader, dir };
     let answer = examining.answer(&question, images, medium, began)?;
     let _ = fs::remove_dir_all(&question.folder);
-    answer.write(&dir).map_err(Failure::failed_by)?;
+    answer.write(dir).map_err(Failure::failed_by)?;
     if asked.json {
-        output::print_json(&json::crash(&answer, &dir))?;
+        output::print_json(&json::crash(&answer, dir))?;
     } else {
         let text = ringfence_report::crash(&answer, &output::style());
-        output::print(&format!("{text}\nresult: {}\n", pasteable(&dir)))?;
+        let mut text = format!("{text}\nresult: {}\n", pasteable(dir));
+        if answer.cut.is_some() {
+            text += &format!("continue: {}\n", command(&["crash", "--resume"], dir));
+        }
+        output::print(&text)?;
     }
     code(&answer)
 }
@@ -199,7 +260,7 @@ fn question(
     let whole = fs::canonicalize(dir).map_err(Failure::failed_by)?;
     Ok(Question {
         written_back: medium.written_back(SECTOR),
-        recover: asked.recover.clone(),
+        recover: asked.recover.clone().unwrap_or_default(),
         expect: asked.expect.clone(),
         ok_status: asked.ok_status.clone(),
         ignore: patterns.ignore,
@@ -209,7 +270,8 @@ fn question(
         workers: std::thread::available_parallelism().map_or(1, usize::from),
         program: std::env::current_exe().map_err(Failure::failed_by)?,
         stop: host::stop_on_signals()?,
-        folder: whole.join("workers"),
+        journal: Some(whole.join("runs")),
+        folder: whole.join(WORKERS),
     })
 }
 
@@ -264,7 +326,7 @@ impl Examining<'_> {
             schema: SCHEMA,
             kind: "crash".into(),
             command: self.reader.manifest().about.command.clone(),
-            recover: self.asked.recover.clone(),
+            recover: question.recover.clone(),
             expect: self.asked.expect.clone(),
             kills: again.map(|Again { kills: (examined, all), .. }| Kills { examined, all }),
             files: self.program.files.iter().map(|file| file.path.clone()).collect(),
@@ -378,7 +440,7 @@ impl Examining<'_> {
              {}\n'\n",
             escaped(&mounts),
             escaped(&pasteable(&question.directory)),
-            escaped(&self.asked.recover)
+            escaped(&question.recover)
         );
         fs::write(&rerun, text).map_err(Failure::failed_by)?;
         Ok((folder, rerun))

@@ -165,6 +165,8 @@ pub struct Examination<'a> {
     // What is certain at each point, kept for the one that is looked at.
     certain: (usize, Image),
     known: Known,
+    // Runs of an examination that this one goes on with.
+    runs_before: u64,
     // The first point that is examined, and the first whose kill is needed.
     from: usize,
     start: usize,
@@ -207,6 +209,11 @@ impl<'a> Examination<'a> {
         let initial = Image::initial(program);
         let pool = Pool::start(&question.program, &setup, question.workers, &initial.words)
             .map_err(system("workers cannot be started"))?;
+        let mut known = Known::default();
+        let runs_before = match &question.journal {
+            Some(journal) => known.keep(journal).map_err(system("runs cannot be kept"))?,
+            None => 0,
+        };
         let nothing =
             Outcome { status: Status::Exited(0), lines: Vec::new(), errors: String::new() };
         let mut this = Self {
@@ -217,7 +224,8 @@ impl<'a> Examination<'a> {
             ends_at_first: false,
             points: points(program, question.written_back),
             certain: (0, initial.clone()),
-            known: Known::default(),
+            known,
+            runs_before,
             from: 0,
             start: 0,
             kills: Vec::new(),
@@ -375,6 +383,7 @@ impl<'a> Examination<'a> {
             self.after_every_store()?;
         }
         self.found.complete = is_complete.iter().filter(|complete| **complete).count() as u64;
+        self.found.states += std::mem::take(&mut self.runs_before);
         Ok(std::mem::take(&mut self.found))
     }
 
