@@ -48,6 +48,13 @@ pub struct Answer {
     pub points: u64,
     /// Points of which every possible state was examined.
     pub complete: u64,
+    /// Points of which no state was examined.
+    #[serde(default)]
+    pub unseen: u64,
+    /// Where the program was at the first point of which not every state was examined; absent if
+    /// there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_left: Option<Killed>,
     /// States that recovery was run on.
     pub states: u64,
     /// States that are equal to one that recovery was run on.
@@ -317,6 +324,24 @@ impl Answer {
     }
 }
 
+// The first line that differs, and what is right there. A line that is only missing, or one too
+// many, is alone.
+fn first_difference(own: &[String], right: &[String]) -> (Option<String>, Option<String>) {
+    let most = own.len().max(right.len());
+    let Some(at) = (0..most).find(|at| own.get(*at) != right.get(*at)) else {
+        return (None, None);
+    };
+    match (own.get(at), right.get(at)) {
+        (Some(line), Some(other)) if right[at..].contains(line) && !own[at..].contains(other) => {
+            (None, Some(other.clone()))
+        }
+        (Some(line), Some(other)) if own[at..].contains(other) && !right[at..].contains(line) => {
+            (Some(line.clone()), None)
+        }
+        (line, other) => (line.cloned(), other.cloned()),
+    }
+}
+
 impl Found {
     /// The places of all stores whose loss this is about.
     pub fn lost_places(&self) -> impl Iterator<Item = &String> {
@@ -360,8 +385,7 @@ pub fn found(
         FoundAlso { fault: also.fault, lost, crashes: also.crashes }
     };
     let (own, right) = (&finding.outcome.lines, &finding.expected.lines);
-    let at = (0..own.len().max(right.len())).find(|at| own.get(*at) != right.get(*at));
-    let differs = |lines: &[String]| at.and_then(|at| lines.get(at).cloned());
+    let (printed, right_line) = first_difference(own, right);
     let crash = &finding.crash;
     Found {
         fault: finding.fault,
@@ -374,8 +398,8 @@ pub fn found(
         crashes: finding.crashes,
         status: finding.outcome.status,
         right_status: finding.expected.status,
-        printed: differs(own),
-        right_line: differs(right),
+        printed,
+        right_line,
         message: finding.outcome.errors.lines().last().map(str::to_owned),
         remedy: finding.remedy.as_ref().map(|remedy| TriedRemedy {
             added: remedy.added,

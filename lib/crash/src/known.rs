@@ -94,7 +94,7 @@ impl Known {
 
     /// Recovery was seen to depend on what it was not seen to read.
     pub fn distrust(&mut self) {
-        self.write(&Entry::Distrust);
+        self.append(&Entry::Distrust);
         let journal = self.journal.take();
         *self = Self { is_distrusted: true, journal, ..Self::default() };
     }
@@ -105,11 +105,18 @@ impl Known {
             true => ReadWords { words: (0..image.words.len() as u32).collect(), ..read },
             false => read,
         };
-        let (key, contents) = (image.key(), contents(image, &read));
-        let entry = Entry::Run { key, contents, read, outcome };
-        self.write(&entry);
-        let Entry::Run { read, outcome, .. } = entry else { unreachable!("it was made so") };
-        self.insert(key, contents, Arc::new(outcome), read)
+        self.insert(image.key(), contents(image, &read), Arc::new(outcome), read)
+    }
+
+    /// Keeps a run that was added.
+    pub fn write(&mut self, image: &Image, run: &Recovery) {
+        let Recovery { outcome, read } = run;
+        self.append(&Entry::Run {
+            key: image.key(),
+            contents: contents(image, read),
+            read: (**read).clone(),
+            outcome: (**outcome).clone(),
+        });
     }
 
     fn insert(
@@ -136,7 +143,7 @@ impl Known {
     }
 
     // Without it, a later examination has to run recovery again.
-    fn write(&mut self, entry: &Entry) {
+    fn append(&mut self, entry: &Entry) {
         if self.journal.as_mut().is_some_and(|journal| journal.write(entry).is_err()) {
             self.journal = None;
         }
@@ -182,7 +189,8 @@ mod tests {
         assert_eq!(known.keep(&path).unwrap(), 0);
         for word in [1, 2] {
             let read = ReadWords { words: vec![0], ..ReadWords::default() };
-            known.add(&image(word), outcome.clone(), read);
+            let run = known.add(&image(word), outcome.clone(), read);
+            known.write(&image(word), &run);
         }
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 3]).unwrap();
@@ -191,6 +199,8 @@ mod tests {
         assert_eq!(*again.find(&image(1), &[]).unwrap().outcome, outcome);
         assert!(again.find(&image(2), &[]).is_none());
         again.distrust();
-        assert_eq!(Known::default().keep(&path).unwrap(), 1, "what is behind half a line counts");
+        let mut last = Known::default();
+        assert_eq!(last.keep(&path).unwrap(), 1, "half a line was cut off");
+        assert!(last.find(&image(1), &[]).is_none() && last.is_distrusted);
     }
 }

@@ -11,7 +11,7 @@ use regex_lite::Regex;
 use ringfence_crashcheck::{Kind, WORD, Write};
 use ringfence_persist::Flush;
 use ringfence_trace::census::dynamic::is_own_module;
-use ringfence_trace::events::{Action, Event, Medium, Place, TracedFile};
+use ringfence_trace::events::{Action, Event, Location, Medium, Place, TracedFile};
 use ringfence_trace::recording::{Reader, RecordingError};
 
 use rustc_hash::FxHashMap;
@@ -273,14 +273,19 @@ fn calls(reader: &Reader) -> Result<Calls, RecordingError> {
 // it.
 fn place(reader: &Reader, site: u32, callers: u32) -> Option<String> {
     let site = reader.site(site)?;
-    let name = reader.location(&site.module, site.address).name();
+    let name = named(&reader.location(&site.module, site.address));
     if is_own_module(&site.module) {
         return Some(name);
     }
     let mut frames = reader.callers(callers).into_iter().flat_map(|callers| &callers.frames);
     let outside = frames.find(|frame| is_own_module(&frame.module));
-    let from = outside.map(|frame| reader.location(&frame.module, frame.call()).name());
+    let from = outside.map(|frame| named(&reader.location(&frame.module, frame.call())));
     Some(from.map_or_else(|| name.clone(), |from| format!("{name} from {from}")))
+}
+
+// Without a line, it takes the offset to tell instructions apart.
+fn named(location: &Location) -> String {
+    if location.source().is_some() { location.name() } else { location.to_string() }
 }
 
 struct Building<'p> {

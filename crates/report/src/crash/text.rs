@@ -224,6 +224,8 @@ fn acknowledgements(answer: &Answer) -> String {
         "No printed line counts as an acknowledgement: only the way in which recovery ends was \
          checked."
             .into()
+    } else if answer.checkable == 0 && answer.unseen > 0 {
+        "It is not known yet which printed lines change what recovery prints.".into()
     } else if answer.checkable == 0 {
         format!(
             "None of {} printed lines changes what recovery prints: only the way in which it ends \
@@ -250,8 +252,8 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     }
     if answer.undecided > 0 {
         notes.push(format!(
-            "The output of {} states cannot be judged, because several operations may have been in \
-             progress.",
+            "The output of {} states cannot be judged: kills since the last printed line make \
+             recovery print more than two different things. --expect can judge it.",
             count(answer.undecided)
         ));
         if let Some(line) = &answer.passing {
@@ -288,11 +290,20 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
             Some(Cut::States) => "the number of states was reached (--states)",
             None => "they have more than 4,096 states each",
         };
+        let first = answer.first_left.as_ref().map_or_else(String::new, |first| {
+            let at = place_of(false, first.last_line.as_deref(), &first.before);
+            format!("; the first is {at}")
+        });
         notes.push(format!(
-            "Not all states of {} were examined, because {why}; a sample was: everything lost, one \
-             unit lost, one unit written back, then pairs and random ones.",
+            "Not all states of {} were examined, because {why}{first}.",
             counted(left, "crash point")
         ));
+        notes.push(match answer.unseen {
+            0 => "A sample was: everything lost, one unit lost, one unit written back, then pairs \
+                  and random ones, as far as the limits allowed."
+                .into(),
+            unseen => format!("Of {} no state was examined.", counted(unseen, "crash point")),
+        });
     }
     if answer.kills_left > 0 && left == 0 {
         notes.push(format!(

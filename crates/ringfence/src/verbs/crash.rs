@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use regex_lite::Regex;
-use ringfence_crash::worker::ImageFile;
+use ringfence_crash::worker::{ImageFile, Worker};
 use ringfence_crash::{
     Again, Answer, ByOtherRules, Cut, Examination, Examined, Finding, Found, Gap, Killed, Kills,
     Medium, Program, Question, SCHEMA, findings, found,
@@ -53,9 +53,23 @@ pub fn run(asked: &Crash) -> Result<(), Failure> {
     let dir = results::new_dir(asked.out.as_deref(), "crash")?;
     fs::create_dir_all(&dir)
         .map_err(|error| Failure::usage(format!("cannot create {}: {error}", dir.display())))?;
+    can_recover_here(&dir)?;
     Resumable::write(&dir)?;
     recorded(asked, &files, &dir)?;
     examine(asked, &dir, began)
+}
+
+// Before the program runs: it may take long.
+fn can_recover_here(dir: &Path) -> Result<(), Failure> {
+    let this = std::env::current_exe().map_err(Failure::failed_by)?;
+    let whole = fs::canonicalize(dir).map_err(Failure::failed_by)?;
+    Worker::check(&this, &whole.join(WORKERS)).map_err(|error| {
+        let _ = fs::remove_dir(dir);
+        Failure::usage(format!(
+            "recovery cannot be run here on copies of the files: {error}; it takes namespaces of \
+             mounts, processes and the network, and overlays"
+        ))
+    })
 }
 
 // What it takes to continue.
@@ -304,6 +318,8 @@ impl Examining<'_> {
             let killed = Killed::of(&examination.crash(steps), self.program);
             Gap { line, killed }
         });
+        let first_left =
+            examined.first_left.map(|steps| Killed::of(&examination.crash(steps), self.program));
         let again = self.again(&mut examination, question, &images, &examined)?;
         let by_other_rules = self.by_other_rules(&mut examination, medium, &examined)?;
         drop(examination);
@@ -333,6 +349,8 @@ impl Examining<'_> {
             medium,
             points: examined.points,
             complete: examined.complete,
+            unseen: examined.unseen,
+            first_left,
             states: examined.states,
             merged: examined.merged,
             undecided: examined.undecided,
@@ -416,7 +434,7 @@ impl Examining<'_> {
         let whole = fs::canonicalize(self.dir).map_err(Failure::failed_by)?;
         let folder = whole.join(number.to_string());
         fs::create_dir_all(&folder).map_err(Failure::failed_by)?;
-        let mut mounts = String::new();
+        let (mut mounts, mut folders) = (String::new(), String::new());
         for (file, image) in before.iter().enumerate() {
             let name = image.path.file_name().unwrap_or_default();
             let mut kept = folder.join(name);
@@ -426,16 +444,21 @@ impl Examining<'_> {
             let written = finding.image.write(program, file, &image.initial, &kept);
             written.map_err(Failure::failed_by)?;
             mounts += &mount(&kept, &image.path);
+            let parent = image.path.parent().unwrap_or(Path::new("/"));
+            folders += &format!("{} ", pasteable(parent));
         }
         let rerun = folder.join("rerun");
         let text = format!(
             "# Runs recovery on copies of the files in this folder, in place of the files.\n\
              set -e\n\
+             for folder in {folders}; do\n\
+             [ -d \"$folder\" ] || {{ echo \"the folder $folder is not there\" >&2; exit 2; }}\n\
+             done\n\
              exec unshare --mount $(test \"$(id -u)\" = 0 || echo --map-root-user) sh -c '\n\
              set -e\n\
              copies=$(mktemp -d)\n\
              : > \"$copies/undo\"\n\
-             trap \"sh $copies/undo\" EXIT\n\
+             trap \"sh $copies/undo; rm -rf $copies\" EXIT\n\
              {}cd {}\n\
              {}\n'\n",
             escaped(&mounts),

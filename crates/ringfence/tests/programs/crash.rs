@@ -106,6 +106,53 @@ fn a_remedy_is_tried_and_failures_that_it_prevents_are_one_bug() {
 }
 
 #[test]
+fn the_program_is_not_run_where_recovery_cannot_be() {
+    let Some(folder) = built() else { return };
+    let ringfence = env!("CARGO_BIN_EXE_ringfence");
+    let inside = format!(
+        "echo 0 > /proc/sys/user/max_pid_namespaces && exec {ringfence} crash --file one --medium \
+         pages --out result --recover true -- touch started"
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c", &inside]);
+    let Ok(said) = unshare.current_dir(folder.path()).output() else {
+        return skip("there is no unshare");
+    };
+    let stderr = String::from_utf8_lossy(&said.stderr);
+    if stderr.contains("unshare failed") || stderr.contains("max_pid_namespaces") {
+        return skip("a user may have no namespaces here");
+    }
+    assert_eq!(said.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("recovery cannot be run here"), "{stderr}");
+    assert!(!folder.path().join("started").exists());
+    assert!(!folder.path().join("result").exists());
+}
+
+#[test]
+fn an_examination_that_was_cut_short_goes_on_with_the_runs_that_it_has() {
+    let Some(folder) = built() else { return };
+    let whole = crash(&folder, "missing_flush", "bad", &AMD).json_of_any()["crash"].clone();
+    let cut: Vec<&str> = AMD.iter().copied().chain(["--states", "4", "--out", "result"]).collect();
+    let cut = crash(&folder, "missing_flush", "bad", &cut).json_of_any()["crash"].clone();
+    assert_eq!(cut["cut"], "states", "{cut}");
+    // As if it had been killed.
+    fs::remove_file(folder.path().join("result/crash.json")).unwrap();
+    let runs = || fs::read_to_string(folder.path().join("result/runs")).unwrap().lines().count();
+    let before = runs();
+    let words = ["crash", "--resume", "result", "--quiet", "--json"];
+    let rest = ringfence_in(folder.path(), &words);
+    assert_eq!(rest.code(), Some(3), "{}{}", rest.stdout, rest.stderr);
+    let rest = rest.json_of_any()["crash"].clone();
+    for what in ["points", "complete", "cut"] {
+        assert_eq!(rest[what], whole[what], "{what}: {rest}");
+    }
+    assert_eq!(rest["findings"].as_array().unwrap().len(), 1);
+    assert!(before > 0 && runs() > before, "{before} runs and {} runs", runs());
+    let nothing = ringfence_in(folder.path(), &["crash", "--resume", "one"]);
+    assert_eq!(nothing.code(), Some(2), "{}", nothing.stderr);
+}
+
+#[test]
 fn processors_differ_in_what_they_order() {
     let Some(folder) = built() else { return };
     is_found(&folder, "clflush_alone", &AMD);

@@ -35,6 +35,8 @@ const TIMES_AS_LONG: u32 = 10;
 const LEAST_TIME: Duration = Duration::from_secs(5);
 /// Bytes that a recovery may write besides its images.
 const DISK: u64 = 1 << 28;
+/// Newer ways of a unit that are tried to make a failure smaller.
+const MOST_NEWER: usize = 64;
 /// Images that are run at once.
 const BATCH: usize = 64;
 
@@ -64,6 +66,10 @@ pub struct Examined {
     pub merged: u64,
     /// Points of which every state was examined.
     pub complete: u64,
+    /// Points of which no state was examined.
+    pub unseen: u64,
+    /// How many steps were done at the first point of which not every state was examined.
+    pub first_left: Option<usize>,
     /// States whose output cannot be told right from wrong.
     pub undecided: u64,
     /// Acknowledgements behind which recovery prints something else than before.
@@ -90,6 +96,7 @@ impl Examined {
         self.states += other.states;
         self.merged += other.merged;
         self.complete += other.complete;
+        self.unseen += other.unseen;
         self.undecided += other.undecided;
         self.gaps += other.gaps;
         self.cut = self.cut.or(other.cut);
@@ -257,7 +264,11 @@ impl<'a> Examination<'a> {
             let predicted = self.known.find(&state.image, &[]);
             let mut ran = self.run_on(&command, std::slice::from_ref(&state))?;
             if !matches!(ran[0].status, Status::Exited(_) | Status::Signal(_)) {
-                let (status, said) = (ran[0].status, String::new());
+                let said = match ran[0].status {
+                    Status::TooLong => format!(" within {:?} (--time)", command.time),
+                    _ => String::new(),
+                };
+                let status = ran[0].status;
                 return Err(ExamineError::Broken { status, said });
             }
             ran.extend(self.run_on(&command, &vec![state.clone(); 2])?);
@@ -367,6 +378,7 @@ impl<'a> Examination<'a> {
         self.after_kills()?;
         const PASSES: u32 = 5;
         let mut is_complete = vec![false; self.points.len()];
+        self.found.unseen = self.found.points;
         for pass in 0..PASSES {
             for (number, is_complete) in is_complete.iter_mut().enumerate().skip(self.from) {
                 if self.is_over() {
@@ -375,6 +387,7 @@ impl<'a> Examination<'a> {
                 if !*is_complete {
                     *is_complete = self.pass(pass, number)?;
                 }
+                self.found.unseen -= u64::from(pass == 0);
                 let of_pass = number as f64 / self.points.len() as f64;
                 tell((f64::from(pass) + of_pass) / f64::from(PASSES));
             }
@@ -382,6 +395,8 @@ impl<'a> Examination<'a> {
         if self.from == 0 && !self.ends_at_first {
             self.after_every_store()?;
         }
+        let first_left = is_complete.iter().skip(self.from).position(|complete| !complete);
+        self.found.first_left = first_left.map(|first| self.points[self.from + first].steps);
         self.found.complete = is_complete.iter().filter(|complete| **complete).count() as u64;
         self.found.states += std::mem::take(&mut self.runs_before);
         Ok(std::mem::take(&mut self.found))
@@ -535,7 +550,8 @@ impl<'a> Examination<'a> {
                 ran = self.run_on(&command, std::slice::from_ref(state))?.remove(0);
             }
             let outcome = Outcome::of(&ran, &self.question.ignore);
-            self.known.add(&state.image, outcome, ran.read);
+            let run = self.known.add(&state.image, outcome, ran.read);
+            self.known.write(&state.image, &run);
         }
         let with = all.into_iter().zip(states);
         let found = with.map(|(known, state)| {
@@ -656,15 +672,35 @@ impl<'a> Examination<'a> {
         while at < smallest.choice.0.len() {
             let mut fewer = smallest.choice.clone();
             fewer.0.remove(at);
-            let outcome = self.outcome_of(failure.point, &fewer)?;
-            match self.judge(failure.point, &outcome)? {
-                Verdict::Wrong(fault) if fault == failure.fault => {
-                    (smallest.choice, smallest.outcome) = (fewer, outcome);
+            if !self.fails_too(&mut smallest, fewer)? {
+                at += 1;
+            }
+        }
+        for at in 0..smallest.choice.0.len() {
+            let (unit, way) = smallest.choice.0[at];
+            let ways = self.points[failure.point].leaves.ways(unit);
+            for newer in (way + 1..ways.saturating_sub(1)).rev().take(MOST_NEWER) {
+                let mut less = smallest.choice.clone();
+                less.0[at].1 = newer;
+                if self.fails_too(&mut smallest, less)? {
+                    break;
                 }
-                _ => at += 1,
             }
         }
         Ok(smallest)
+    }
+
+    // Whether another choice fails in the same way, which is smaller then.
+    fn fails_too(&mut self, smallest: &mut Failure, choice: Choice) -> Result<bool, ExamineError> {
+        let outcome = self.outcome_of(smallest.point, &choice)?;
+        let fails = match self.judge(smallest.point, &outcome)? {
+            Verdict::Wrong(fault) => fault == smallest.fault,
+            Verdict::Right | Verdict::Unknown => false,
+        };
+        if fails {
+            (smallest.choice, smallest.outcome) = (choice, outcome);
+        }
+        Ok(fails)
     }
 
     fn outcome_of(&mut self, point: usize, choice: &Choice) -> Result<Outcome, ExamineError> {

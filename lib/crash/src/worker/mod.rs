@@ -15,6 +15,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -49,6 +50,31 @@ impl Worker {
         worker.to.flush()?;
         let ready: Result<(), String> = read(&mut worker.from)?;
         ready.map(|()| worker).map_err(io::Error::other)
+    }
+
+    /// Whether commands can be run here in a view of their own: one is, in a folder that must be
+    /// new.
+    ///
+    /// # Errors
+    /// Where that is refused.
+    pub fn check(program: &Path, folder: &Path) -> io::Result<()> {
+        const TIME: Duration = Duration::from_secs(60);
+        std::fs::create_dir_all(folder)?;
+        let setup = Setup {
+            folder: folder.to_owned(),
+            files: Vec::new(),
+            words: Vec::new(),
+            directory: "/".into(),
+            disk: 1 << 20,
+            cpu: 0,
+        };
+        let order = Order { command: "exit 0".into(), time: TIME, ..Order::default() };
+        let ran = Self::start(program, &setup).and_then(|mut worker| worker.run(&[], &order));
+        std::fs::remove_dir_all(folder)?;
+        match ran?.status {
+            Status::Exited(0) => Ok(()),
+            other => Err(io::Error::other(format!("a shell that exits ends with {other}"))),
+        }
     }
 
     /// Runs a command; `changed` are the words whose contents differ from those of the last run.

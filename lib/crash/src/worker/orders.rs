@@ -35,7 +35,7 @@ pub struct ImageFile {
 }
 
 /// A run to do. The changed words precede it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Order {
     /// The number of changed words that follow, each as its number and its content, 8 bytes each.
     pub changed: usize,
