@@ -269,18 +269,22 @@ fn calls(reader: &Reader) -> Result<Calls, RecordingError> {
     Ok(calls)
 }
 
-// The name of an instruction's place. Of a library of the system, the call from outside is part of
-// it.
+// The name of an instruction's place. In a library of the system, it is the call from outside, and
+// the function.
 fn place(reader: &Reader, site: u32, callers: u32) -> Option<String> {
     let site = reader.site(site)?;
-    let name = named(&reader.location(&site.module, site.address));
-    if is_own_module(&site.module) {
-        return Some(name);
-    }
+    let location = reader.location(&site.module, site.address);
     let mut frames = reader.callers(callers).into_iter().flat_map(|callers| &callers.frames);
-    let outside = frames.find(|frame| is_own_module(&frame.module));
-    let from = outside.map(|frame| named(&reader.location(&frame.module, frame.call())));
-    Some(from.map_or_else(|| name.clone(), |from| format!("{name} from {from}")))
+    let outside = match is_own_module(&site.module) {
+        true => None,
+        false => frames.find(|frame| is_own_module(&frame.module)),
+    };
+    let Some(outside) = outside else { return Some(named(&location)) };
+    let call = named(&reader.location(&outside.module, outside.call()));
+    Some(match &location.function {
+        Some(function) => format!("{call} in {function}"),
+        None => format!("{call} in {}", named(&location)),
+    })
 }
 
 // Without a line, it takes the offset to tell instructions apart.
