@@ -75,7 +75,10 @@ impl Known {
     /// Adds a run.
     pub fn add(&mut self, image: &Image, outcome: Outcome, read: ReadWords) -> Recovery {
         let read = match self.is_distrusted {
-            true => ReadWords { words: (0..image.words.len() as u32).collect(), ..read },
+            true => {
+                let words = (0..image.words.len() as u32).collect();
+                ReadWords { words, covered: Vec::new(), ..read }
+            }
             false => read,
         };
         let outcome = Arc::new(outcome);
@@ -115,7 +118,7 @@ mod tests {
         let outcome =
             Outcome { status: Status::Exited(0), lines: vec!["1".into()], errors: String::new() };
         let mut known = Known::default();
-        let read = ReadWords { words: vec![2, 0], assumed: vec![2] };
+        let read = ReadWords { words: vec![2, 0], assumed: vec![2], ..ReadWords::default() };
         known.add(&image([1, 2, 3]), outcome, read);
         assert!(known.find(&image([1, 9, 3]), &[0, 1]).is_some());
         assert!(known.find(&image([1, 9, 3]), &[2]).is_none(), "it may be unread");
