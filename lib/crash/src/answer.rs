@@ -37,6 +37,10 @@ pub struct Answer {
     /// prints after kills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<String>,
+    /// Functions of recovery whose reads were taken to be covered by an ideal checksum; absent if
+    /// there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checksum: Vec<String>,
     /// Kills after which recovery was crashed, too; absent where that was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kills: Option<Kills>,
@@ -55,6 +59,10 @@ pub struct Answer {
     /// there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_left: Option<Killed>,
+    /// Points of which every state was examined, except for some contents of bytes that a checksum
+    /// covers.
+    #[serde(default)]
+    pub bounded: u64,
     /// States that recovery was run on.
     pub states: u64,
     /// States that are equal to one that recovery was run on.

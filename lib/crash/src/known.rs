@@ -102,7 +102,10 @@ impl Known {
     /// Adds a run.
     pub fn add(&mut self, image: &Image, outcome: Outcome, read: ReadWords) -> Recovery {
         let read = match self.is_distrusted {
-            true => ReadWords { words: (0..image.words.len() as u32).collect(), ..read },
+            true => {
+                let words = (0..image.words.len() as u32).collect();
+                ReadWords { words, covered: Vec::new(), ..read }
+            }
             false => read,
         };
         self.insert(image.key(), contents(image, &read), Arc::new(outcome), read)

@@ -3,6 +3,7 @@
 mod again;
 mod answer;
 mod choices;
+mod covered;
 mod examine;
 mod findings;
 mod image;

@@ -25,6 +25,9 @@ pub struct Question {
     pub ok_status: Vec<i32>,
     /// Lines of its output that do not count.
     pub ignore: Vec<Regex>,
+    /// Functions of recovery that compute or check a checksum: of the words that only they read,
+    /// few contents are examined.
+    pub checksum: Vec<String>,
     /// States on which recovery is run at most.
     pub states: u64,
     /// How long that may take.

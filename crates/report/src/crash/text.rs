@@ -282,7 +282,15 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
             count(kills.all)
         ));
     }
-    let left = answer.points - answer.complete;
+    if answer.bounded > 0 {
+        notes.push(format!(
+            "The bytes that {} reads were taken to be covered by an ideal checksum: at {}, only \
+             all-new, all-old and one torn content of each call's bytes were examined.",
+            answer.checksum.join(" or "),
+            counted(answer.bounded, "crash point")
+        ));
+    }
+    let left = answer.points - answer.complete - answer.bounded;
     if left > 0 {
         let why = match answer.cut {
             Some(Cut::Time) => "the time was over (--time)",

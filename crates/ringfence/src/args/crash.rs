@@ -69,6 +69,15 @@ pub struct Crash {
     /// Exit codes of recovery that are right too
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub ok_status: Vec<i32>,
+    /// A checksum function of recovery; may be repeated
+    ///
+    /// A function of the recovery program or of a library, by its name. The bytes of the files that
+    /// only it reads are taken to be covered by an ideal checksum, which refuses every torn content
+    /// alike: of those that one call reads, only all-new, all-old and one torn content are
+    /// examined. If that leaves any out, the exit code is 4 at best. The function must not be
+    /// inlined.
+    #[arg(long, value_name = "FUNCTION")]
+    pub checksum: Vec<String>,
     /// 2: recovery crashes too, after a kill
     ///
     /// The program is killed at each crash point, which loses no store, and the recovery that

@@ -277,6 +277,7 @@ fn question(
         recover: asked.recover.clone().unwrap_or_default(),
         expect: asked.expect.clone(),
         ok_status: asked.ok_status.clone(),
+        checksum: asked.checksum.clone(),
         ignore: patterns.ignore,
         states: asked.states,
         time,
@@ -344,6 +345,7 @@ impl Examining<'_> {
             command: self.reader.manifest().about.command.clone(),
             recover: question.recover.clone(),
             expect: self.asked.expect.clone(),
+            checksum: self.asked.checksum.clone(),
             kills: again.map(|Again { kills: (examined, all), .. }| Kills { examined, all }),
             files: self.program.files.iter().map(|file| file.path.clone()).collect(),
             medium,
@@ -351,6 +353,7 @@ impl Examining<'_> {
             complete: examined.complete,
             unseen: examined.unseen,
             first_left,
+            bounded: examined.bounded,
             states: examined.states,
             merged: examined.merged,
             undecided: examined.undecided,
@@ -477,7 +480,7 @@ fn lints(reader: &Reader, medium: Medium, kept: &[Found]) -> Result<Vec<String>,
     let found: Vec<&String> = kept.iter().flat_map(Found::lost_places).collect();
     let is_meant = |one: &&dynamic::Finding| {
         let is_found = one.location.as_ref().is_some_and(|at| found.contains(&&at.name()));
-        one.own && !one.makes_pool && !is_found
+        one.own && !one.makes_pool && one.endangers_data() && !is_found
     };
     Ok(run.findings.iter().filter(is_meant).map(|one| one.text.clone()).collect())
 }

@@ -5,6 +5,7 @@ mod census;
 mod census_check;
 mod clients;
 mod crash;
+mod crash_checksum;
 mod crash_more;
 mod crash_reads;
 mod hdr_logs;

@@ -17,6 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::choices::{all_lost, one_lost, one_there, rest, states};
+use crate::covered::{Covered, as_in, others};
 use crate::image::Image;
 use crate::known::{Known, Recovery};
 use crate::oracle::{Fault, Outcome, Right, Verdict};
@@ -26,7 +27,7 @@ use crate::program::{Did, Program, Step};
 use crate::question::Question;
 use crate::remedy::{Failing, Remedy, candidates};
 use crate::stretch::Stretches;
-use crate::worker::{Given, ImageFile, Ran, Setup, Status};
+use crate::worker::{Given, ImageFile, Ran, ReadWords, Setup, Status};
 
 /// All states of a point are examined if there are at most this many.
 const MOST_OF_A_POINT: usize = 4096;
@@ -70,6 +71,8 @@ pub struct Examined {
     pub unseen: u64,
     /// How many steps were done at the first point of which not every state was examined.
     pub first_left: Option<usize>,
+    /// Points of which every state was examined, but for the bound of `--checksum`.
+    pub bounded: u64,
     /// States whose output cannot be told right from wrong.
     pub undecided: u64,
     /// Acknowledgements behind which recovery prints something else than before.
@@ -97,6 +100,7 @@ impl Examined {
         self.merged += other.merged;
         self.complete += other.complete;
         self.unseen += other.unseen;
+        self.bounded += other.bounded;
         self.undecided += other.undecided;
         self.gaps += other.gaps;
         self.cut = self.cut.or(other.cut);
@@ -146,6 +150,12 @@ pub enum ExamineError {
         /// What the command that refuses it said.
         said: String,
     },
+    /// A function of `--checksum` reads nothing of the files.
+    #[error(
+        "--checksum: recovery reads no bytes of the files in a function '{0}': it may be missing, \
+         inlined or not called, or it reads a copy of the bytes"
+    )]
+    NoChecksum(String),
     /// Recovery fails without any crash.
     #[error("recovery fails without any crash: {status}{said}")]
     Broken {
@@ -209,6 +219,7 @@ impl<'a> Examination<'a> {
             folder: question.folder.clone(),
             files,
             words: program.words.iter().map(|word| Program::file_of(*word)).collect(),
+            checksum: question.checksum.clone(),
             directory: question.directory.clone(),
             disk: DISK + program.files.iter().map(|file| file.size).sum::<u64>(),
             cpu: 0,
@@ -259,8 +270,14 @@ impl<'a> Examination<'a> {
         let mut last = initial.clone();
         self.program.steps.iter().for_each(|step| last.step(self.program, step.did));
         let command = self.command(self.question.time);
+        let open: Arc<[u32]> = match &self.question.checksum[..] {
+            [] => Arc::default(),
+            // What the functions read has to be known.
+            _ => (0..self.program.words.len() as u32).collect(),
+        };
+        let mut called = BTreeSet::new();
         for (image, is_first) in [(initial, true), (last, false)] {
-            let state = State { image, open: Arc::default() };
+            let state = State { image, open: open.clone() };
             let predicted = self.known.find(&state.image, &[]);
             let mut ran = self.run_on(&command, std::slice::from_ref(&state))?;
             if !matches!(ran[0].status, Status::Exited(_) | Status::Signal(_)) {
@@ -280,6 +297,7 @@ impl<'a> Examination<'a> {
             if predicted.is_some_and(|predicted| !predicted.outcome.is_as(&outcomes[0])) {
                 self.known.distrust();
             }
+            called.extend(ran[0].read.called.iter().copied());
             self.known.add(&state.image, outcomes[0].clone(), ran[0].read.clone());
             if is_first {
                 self.first = outcomes[0].clone();
@@ -289,11 +307,26 @@ impl<'a> Examination<'a> {
         }
         match self.clean.status {
             // A shell's: the command is not there, or cannot be executed.
-            Status::Exited(code) if !matches!(code, 126 | 127) => self.expects_both(),
+            Status::Exited(code) if !matches!(code, 126 | 127) => {
+                self.calls_all(&called)?;
+                self.expects_both()
+            }
             status => {
                 let said = format!(": {}", self.clean.errors);
                 Err(ExamineError::Broken { status, said })
             }
+        }
+    }
+
+    // Recovery must read bytes of the files in each function of `--checksum`. After a kill of the
+    // program, there may be nothing yet for it to read.
+    fn calls_all(&self, called: &BTreeSet<usize>) -> Result<(), ExamineError> {
+        let mut functions = self.question.checksum.iter().enumerate();
+        match functions.find(|(number, _)| !called.contains(number)) {
+            Some((_, name)) if self.program.killed_at.is_none() => {
+                Err(ExamineError::NoChecksum(name.clone()))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -397,7 +430,8 @@ impl<'a> Examination<'a> {
         }
         let first_left = is_complete.iter().skip(self.from).position(|complete| !complete);
         self.found.first_left = first_left.map(|first| self.points[self.from + first].steps);
-        self.found.complete = is_complete.iter().filter(|complete| **complete).count() as u64;
+        let complete = is_complete.iter().filter(|complete| **complete).count() as u64;
+        self.found.complete = complete - self.found.bounded;
         self.found.states += std::mem::take(&mut self.runs_before);
         Ok(std::mem::take(&mut self.found))
     }
@@ -431,10 +465,11 @@ impl<'a> Examination<'a> {
 
     // Examines all states of a point that recovery can tell apart: whether these were all. A run
     // with everything as new as it can be shows which words recovery reads, one after the other;
-    // each of them, if it comes out otherwise, is another state, of which the same is asked.
+    // each of them, if it comes out otherwise, is another state, of which the same is asked. The
+    // bound of `--checksum` counts as all.
     fn explore(&mut self, number: usize) -> Result<bool, ExamineError> {
         let mut open = vec![self.points[number].leaves.clone()];
-        let mut seen = 0;
+        let (mut seen, mut is_bounded) = (0, false);
         while !open.is_empty() {
             if self.is_over() || seen >= MOST_OF_A_POINT {
                 return Ok(false);
@@ -446,23 +481,33 @@ impl<'a> Examination<'a> {
             for ((leaves, decided), recovery) in some.into_iter().zip(decided).zip(all) {
                 let choice = self.points[number].choice(&decided);
                 self.judged(number, choice, &recovery.outcome)?;
-                self.otherwise(leaves, &decided, &recovery.read.words, &mut open);
+                is_bounded |= self.otherwise(leaves, &decided, &recovery.read, &mut open);
             }
         }
+        self.found.bounded += u64::from(is_bounded);
         Ok(true)
     }
 
-    // Adds a state for each other way in which a word that was read can have come out.
+    // Adds a state for each other way in which a word that was read can have come out. Whether some
+    // were left out, because a checksum covers the word.
     fn otherwise(
         &self,
         mut leaves: Leaves,
         decided: &Leaves,
-        read: &[u32],
+        read: &ReadWords,
         open: &mut Vec<Leaves>,
-    ) {
-        for place in read {
+    ) -> bool {
+        let covered = Covered::of(self.program, read);
+        let mut is_bounded = false;
+        for place in &read.words {
             let word = self.program.words[*place as usize];
             if leaves.word(word).is_some() {
+                continue;
+            }
+            if let Some(words) = covered.bounded(&leaves, word) {
+                open.extend(others(&leaves, &words));
+                as_in(&mut leaves, decided, &words);
+                is_bounded = true;
                 continue;
             }
             let contents = leaves.contents(word);
@@ -480,6 +525,7 @@ impl<'a> Examination<'a> {
                 leaves.decide_word(own);
             }
         }
+        is_bounded
     }
 
     // What recovery does in states of a point, of which everything is decided.

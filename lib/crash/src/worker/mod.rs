@@ -64,6 +64,7 @@ impl Worker {
             folder: folder.to_owned(),
             files: Vec::new(),
             words: Vec::new(),
+            checksum: Vec::new(),
             directory: "/".into(),
             disk: 1 << 20,
             cpu: 0,

@@ -16,6 +16,8 @@ pub struct Setup {
     pub files: Vec<ImageFile>,
     /// Where the stored words lie: the file's number, and the offset in it.
     pub words: Vec<(usize, u64)>,
+    /// Functions of commands whose reads a checksum covers.
+    pub checksum: Vec<String>,
     /// The folder in which commands run.
     pub directory: PathBuf,
     /// Bytes that a run may write to files, images included.

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::orders::{Order, Ran, Read as ReadWords, Setup, Status};
-use super::reads::{Follower, Marks, filter, ptrace};
+use super::reads::{Follower, Functions, Marks, filter, ptrace};
 
 // What a run may print.
 const MOST_PRINTED: usize = 16 << 20;
@@ -37,6 +37,7 @@ pub(super) fn run(
     setup: &Setup,
     files: &[(u64, u64)],
     order: &Order,
+    functions: &mut Functions,
 ) -> io::Result<Ran> {
     let pipe = || pipe_with(PipeFlags::CLOEXEC);
     let ((out, out_end), (errors, errors_end), (status, status_end)) = (pipe()?, pipe()?, pipe()?);
@@ -60,6 +61,7 @@ pub(super) fn run(
         disk: setup.disk,
         words: &setup.words,
         open: &order.open,
+        functions,
         files,
         read: read.as_raw_fd(),
         is_followed: order.keep.is_none(),
@@ -89,8 +91,13 @@ pub(super) fn run(
     file.rewind()?;
     file.read_to_end(&mut text)?;
     // It is not known of a run that had to be ended.
-    let all = |_| Marks::new(&setup.words, &order.open).all();
-    let read = serde_json::from_slice(&text).unwrap_or_else(all);
+    let read = match serde_json::from_slice(&text) {
+        Ok((read, known)) => {
+            *functions = known;
+            read
+        }
+        Err(_) => Marks::new(&setup.words, &order.open).all(),
+    };
     Ok(Ran { status, output: seen.output, errors: seen.errors, took, read })
 }
 
@@ -236,6 +243,7 @@ struct Start<'s> {
     disk: u64,
     words: &'s [(usize, u64)],
     open: &'s [u32],
+    functions: &'s Functions,
     files: &'s [(u64, u64)],
     read: RawFd,
     is_followed: bool,
@@ -288,7 +296,8 @@ impl Start<'_> {
             let is_followed = u8::from(self.is_followed && ptrace::seize(command).is_ok());
             libc::write(go[1], (&raw const is_followed).cast(), 1);
             let marks = Marks::new(self.words, self.open);
-            self.follow(command, Follower::new(marks, self.files, command), &child)
+            let functions = self.functions.clone();
+            self.follow(command, Follower::new(marks, self.files, functions, command), &child)
         }
     }
 
@@ -324,7 +333,7 @@ impl Start<'_> {
     }
 
     // Reports to the worker what was read. Without that, everything counts as read.
-    fn report_read(&self, read: &ReadWords) {
+    fn report_read(&self, read: &(ReadWords, Functions)) {
         // SAFETY: it is open, and nothing else in this process uses it.
         let mut to = unsafe { File::from_raw_fd(self.read) };
         let _ = serde_json::to_vec(read).map(|text| to.write_all(&text));

@@ -19,6 +19,7 @@ use rustix::mount::{
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::orders::{ImageFile, Order, Ran, Setup};
+use super::reads::Functions;
 use super::run;
 
 /// What a worker has.
@@ -31,6 +32,7 @@ pub(super) struct View {
     images: Vec<File>,
     // Which layers are mounted.
     is_mounted: bool,
+    functions: Functions,
 }
 
 // A folder below a layer in memory.
@@ -61,8 +63,9 @@ impl View {
         let mounted: Vec<&Path> =
             mounts::visible(&mounted).into_iter().map(|mount| mount.point.as_path()).collect();
         in_memory(&setup.folder, setup.disk)?;
-        let mut view =
-            Self { setup, layers: Vec::new(), parts: None, images: Vec::new(), is_mounted: false };
+        let functions = Functions::new(&setup.checksum);
+        let (layers, images) = (Vec::new(), Vec::new());
+        let mut view = Self { setup, layers, parts: None, images, is_mounted: false, functions };
         for folder in ["root", "layers", "images"] {
             fs::create_dir(view.own(folder))?;
         }
@@ -186,7 +189,8 @@ impl View {
         if let Some(given) = &order.given {
             fs::write(self.inside(Path::new(run::RECOVERED)), &given.recovered)?;
         }
-        let ran = run::run(&root, &self.setup, &self.identities(), order)?;
+        let files = self.identities();
+        let ran = run::run(&root, &self.setup, &files, order, &mut self.functions)?;
         if let Some((from, to)) = &order.keep {
             fs::create_dir_all(to)?;
             for entry in fs::read_dir(self.inside(from))? {

@@ -90,14 +90,14 @@ impl Follower<'_> {
         let Some(file) = self.file(task, descriptor) else { return };
         match number {
             libc::SYS_read => match position(task, descriptor) {
-                Some(at) => self.marks.read(file, at, a[2]),
+                Some(at) => self.marks.read(file, at, a[2], None),
                 None => self.marks.read_file(file),
             },
             libc::SYS_readv => match position(task, descriptor) {
-                Some(at) => self.marks.read(file, at, u64::MAX),
+                Some(at) => self.marks.read(file, at, u64::MAX, None),
                 None => self.marks.read_file(file),
             },
-            libc::SYS_pread64 => self.marks.read(file, a[3], a[2]),
+            libc::SYS_pread64 => self.marks.read(file, a[3], a[2], None),
             _ => self.marks.read_file(file),
         }
     }
@@ -160,6 +160,7 @@ impl Follower<'_> {
                 let space = self.space(task);
                 space.mappings.push(mapping);
                 space.install_second(task, later)?;
+                self.watch_functions(task)?;
                 self.close(task, mapping, later)?;
             }
             End::Protects { start, length, protection } if !failed => {

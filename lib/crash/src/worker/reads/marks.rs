@@ -1,5 +1,6 @@
 //! Which words a command has read.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,6 +20,11 @@ pub struct Read {
     pub words: Vec<u32>,
     /// Those of them, in order, that count as read without being known to be.
     pub assumed: Vec<u32>,
+    /// Those of them that only functions of `--checksum` read, in order, and in which call each was
+    /// first read.
+    pub covered: Vec<(u32, u32)>,
+    /// The functions, by their numbers, that accessed such words.
+    pub called: Vec<usize>,
 }
 
 /// What a command has read of the words that the recorded program ever stored to.
@@ -35,6 +41,9 @@ pub(crate) struct Marks<'s> {
     written: Vec<u8>,
     read: Vec<u32>,
     assumed: Vec<u32>,
+    // Words that are not settled, although a function of `--checksum` has read them: its call.
+    covered: FxHashMap<u32, u32>,
+    called: BTreeSet<usize>,
     // Pages that are open.
     is_open: FxHashSet<Page>,
 }
@@ -50,8 +59,18 @@ impl<'s> Marks<'s> {
             matters[*place as usize] = true;
             *unread.entry((file, offset / PAGE)).or_default() += 1;
         }
-        let (read, assumed, is_open) = (Vec::new(), Vec::new(), FxHashSet::default());
-        Self { words, unread, matters, is_settled, written, read, assumed, is_open }
+        Self {
+            words,
+            unread,
+            matters,
+            is_settled,
+            written,
+            read: Vec::new(),
+            assumed: Vec::new(),
+            covered: FxHashMap::default(),
+            called: BTreeSet::new(),
+            is_open: FxHashSet::default(),
+        }
     }
 
     fn places(&self, file: usize, from: u64, end: u64) -> Range<usize> {
@@ -61,9 +80,23 @@ impl<'s> Marks<'s> {
     }
 
     fn mark(&mut self, place: usize) {
-        if self.settle(place) {
+        if self.settle(place) && self.covered.remove(&(place as u32)).is_none() {
             self.read.push(place as u32);
         }
+    }
+
+    // A word that only a checksum covers so far: its page stays closed.
+    fn cover(&mut self, place: usize, call: u32) {
+        let word = place as u32;
+        if !self.is_settled[place] && !self.covered.contains_key(&word) {
+            self.covered.insert(word, call);
+            self.read.push(word);
+        }
+    }
+
+    /// Functions have accessed words.
+    pub(super) fn called(&mut self, functions: &[usize]) {
+        self.called.extend(functions);
     }
 
     // Settles a word; whether it was not settled yet.
@@ -83,21 +116,27 @@ impl<'s> Marks<'s> {
     fn assume(&mut self, places: Range<usize>) {
         for place in places {
             if !self.is_settled[place] {
-                self.assumed.push(place as u32);
+                if !self.covered.contains_key(&(place as u32)) {
+                    self.assumed.push(place as u32);
+                }
                 self.mark(place);
             }
         }
     }
 
-    /// Bytes of a file were read. What the command wrote there itself says nothing.
-    pub(super) fn read(&mut self, file: usize, from: u64, size: u64) {
+    /// Bytes of a file were read, in a call of a function of `--checksum` or elsewhere. What the
+    /// command wrote there itself says nothing.
+    pub(super) fn read(&mut self, file: usize, from: u64, size: u64, call: Option<u32>) {
         let end = from.saturating_add(size);
         for place in self.places(file, from, end) {
             let offset = self.words[place].1;
             let bytes = (0..WORD).filter(|byte| (from..end).contains(&(offset + byte)));
             let mask = bytes.fold(0u8, |mask, byte| mask | 1 << byte);
             if mask & !self.written[place] != 0 {
-                self.mark(place);
+                match call {
+                    Some(call) => self.cover(place, call),
+                    None => self.mark(place),
+                }
             }
         }
     }
@@ -146,7 +185,10 @@ impl<'s> Marks<'s> {
 
     pub(super) fn end(mut self) -> Read {
         self.assumed.sort_unstable();
-        Read { words: self.read, assumed: self.assumed }
+        let mut covered: Vec<(u32, u32)> = self.covered.into_iter().collect();
+        covered.sort_unstable();
+        let called = self.called.into_iter().collect();
+        Read { words: self.read, assumed: self.assumed, covered, called }
     }
 
     /// Whether words of a page that matter may still be read.
@@ -176,10 +218,10 @@ mod tests {
         let mut marks = Marks::new(&words, &[0]);
         assert!(marks.is_fine((0, 0)));
         marks.written(0, 8, 8);
-        marks.read(0, 8, 8);
+        marks.read(0, 8, 8, None);
         assert!(marks.read.is_empty());
         marks.written(0, 0, 4);
-        marks.read(0, 2, 8);
+        marks.read(0, 2, 8, None);
         assert_eq!(marks.read, [0]);
         assert!(!marks.is_fine((0, 0)));
         marks.read_page((0, 1));
@@ -187,6 +229,32 @@ mod tests {
         assert_eq!(marks.read, [0, 2]);
         assert_eq!(marks.unread_pages(0, 0, 1 << 20), [(0, 0)]);
         marks.read_all();
-        assert_eq!(marks.end(), Read { words: vec![0, 2, 3], assumed: vec![2, 3] });
+        let read = Read { words: vec![0, 2, 3], assumed: vec![2, 3], ..Read::default() };
+        assert_eq!(marks.end(), read);
+    }
+
+    #[test]
+    fn a_word_is_covered_until_it_is_read_elsewhere() {
+        let words = [(0, 0), (0, 8), (0, 16), (0, 24), (0, 4096)];
+        let mut marks = Marks::new(&words, &[0, 1, 2, 3]);
+        marks.read(0, 24, 8, None);
+        marks.read(0, 0, 16, Some(1));
+        marks.read(0, 0, 32, Some(2));
+        assert!(marks.is_fine((0, 0)), "other reads are still of interest");
+        marks.read(0, 8, 1, None);
+        marks.written(0, 16, 8);
+        marks.read_page((0, 1));
+        let read = Read {
+            words: vec![3, 0, 1, 2, 4],
+            assumed: vec![4],
+            covered: vec![(0, 1), (2, 2)],
+            called: Vec::new(),
+        };
+        assert_eq!(marks.end(), read);
+        let mut marks = Marks::new(&words, &[0]);
+        marks.read(0, 0, 8, Some(1));
+        marks.read_page((0, 0));
+        let read = marks.end();
+        assert_eq!((read.words, read.covered), (vec![0, 1, 2, 3], vec![]));
     }
 }

@@ -9,7 +9,9 @@
 
 mod access;
 mod calls;
+mod checksum;
 pub(super) mod filter;
+mod functions;
 mod marks;
 pub(super) mod ptrace;
 mod space;
@@ -19,6 +21,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use access::{Access, access};
+use functions::Entered;
+pub(super) use functions::Functions;
 pub(super) use marks::Marks;
 pub use marks::Read;
 use ptrace::{Registers, Task};
@@ -38,6 +42,10 @@ pub(super) struct Follower<'s> {
     early: HashSet<Task>,
     // What is to be done when a task's call has ended.
     ends: HashMap<Task, End>,
+    // Functions whose reads a checksum covers, the tasks in one, and how many calls there were.
+    functions: Functions,
+    entered: HashMap<Task, Entered>,
+    calls: u32,
     stops: usize,
     // Nothing is followed any more: everything counts as read.
     gave_up: bool,
@@ -58,11 +66,26 @@ enum End {
 
 impl<'s> Follower<'s> {
     /// Follows a process from now on.
-    pub(super) fn new(marks: Marks<'s>, files: &'s [(u64, u64)], process: Task) -> Self {
-        let spaces = vec![Space::alone()];
-        let of = HashMap::from([(process, 0)]);
-        let (early, ends) = (HashSet::new(), HashMap::new());
-        Self { marks, files, spaces, of, early, ends, stops: 0, gave_up: false, has_filter: false }
+    pub(super) fn new(
+        marks: Marks<'s>,
+        files: &'s [(u64, u64)],
+        functions: Functions,
+        process: Task,
+    ) -> Self {
+        Self {
+            marks,
+            files,
+            spaces: vec![Space::alone()],
+            of: HashMap::from([(process, 0)]),
+            early: HashSet::new(),
+            ends: HashMap::new(),
+            functions,
+            entered: HashMap::new(),
+            calls: 0,
+            stops: 0,
+            gave_up: false,
+            has_filter: false,
+        }
     }
 
     /// A task has ended or stopped, as `waitpid` says.
@@ -72,6 +95,7 @@ impl<'s> Follower<'s> {
                 self.spaces[space].tasks -= 1;
             }
             self.ends.remove(&task);
+            self.entered.remove(&task);
             return;
         }
         let mut later = Vec::new();
@@ -84,6 +108,7 @@ impl<'s> Follower<'s> {
             (libc::PTRACE_EVENT_STOP, signal) => self.begun(task, signal),
             (0, signal) if signal == libc::SIGTRAP | 0x80 => self.call_ended(task, &mut later),
             (0, libc::SIGSEGV) => self.refused(task, &mut later),
+            (0, libc::SIGTRAP) => self.trapped(task, &mut later),
             (0, signal) => ptrace::go_on(task, signal),
             _ => ptrace::go_on(task, 0),
         };
@@ -96,12 +121,12 @@ impl<'s> Follower<'s> {
         later.into_iter().for_each(|signal| ptrace::send(task, signal));
     }
 
-    /// What was read, once the command has ended.
-    pub(super) fn read(mut self) -> Read {
+    /// What was read, once the command has ended; and the functions as they are known now.
+    pub(super) fn read(mut self) -> (Read, Functions) {
         if !self.has_filter {
             self.give_up();
         }
-        self.marks.end()
+        (self.marks.end(), self.functions)
     }
 
     fn give_up(&mut self) {
@@ -123,6 +148,7 @@ impl<'s> Follower<'s> {
         let has_second_filter =
             self.of.get(&former).is_some_and(|one| self.spaces[*one].has_second_filter);
         for gone in [task, former] {
+            self.entered.remove(&gone);
             if let Some(space) = self.of.remove(&gone) {
                 self.spaces[space].tasks -= 1;
             }
@@ -143,6 +169,11 @@ impl<'s> Follower<'s> {
             own.tasks += 1;
             let number = self.of[&task];
             self.of.insert(new, number);
+        }
+        if event != libc::PTRACE_EVENT_CLONE
+            && let Some(entered) = self.entered.get(&task).cloned()
+        {
+            self.entered.insert(new, entered);
         }
         if self.early.remove(&new) {
             // It may have ended meanwhile.
@@ -196,6 +227,7 @@ impl<'s> Follower<'s> {
         later: &mut Vec<i32>,
     ) -> io::Result<()> {
         let registers = ptrace::registers(task)?;
+        let call = self.call_that_reads(task, number, registers.rsp);
         let mut code = [0; 15];
         let length = self.spaces[number].read(task, registers.rip, &mut code)?;
         let bytes = match access(&code[..length], &registers) {
@@ -208,7 +240,7 @@ impl<'s> Follower<'s> {
                 let mut bytes = [0; 8];
                 let wanted = &mut bytes[..load.size as usize];
                 if self.spaces[number].read(task, load.at, wanted)? as u64 == load.size {
-                    self.reads(number, load.at, load.size);
+                    self.reads(number, load.at, load.size, call);
                     ptrace::set_registers(task, &load.executed(bytes, &registers))?;
                     return ptrace::go_on(task, 0);
                 }
@@ -232,7 +264,7 @@ impl<'s> Follower<'s> {
         let mut closed = Vec::new();
         for one in &bytes {
             if one.reads {
-                self.reads(number, one.at, one.size);
+                self.reads(number, one.at, one.size, call);
             }
             closed.extend(self.spaces[number].closed_in(one.at, end(one)));
         }
@@ -240,12 +272,8 @@ impl<'s> Follower<'s> {
         closed.dedup();
         let pages: Vec<u64> = closed.iter().map(|(at, _)| *at).collect();
         self.spaces[number].open(task, &pages, later)?;
-        let mut ended = ptrace::step(task, later)?;
-        // A repeated instruction stops after each repetition.
-        if ended == libc::SIGTRAP && ptrace::registers(task)?.rip == registers.rip {
-            let next = registers.rip + access::length(&code[..length], registers.rip);
-            ended = self.spaces[number].run_to(task, next, later)?;
-        }
+        let length = access::length(&code[..length], registers.rip);
+        let ended = self.spaces[number].execute(task, registers.rip, length, later)?;
         if ended != libc::SIGTRAP {
             // The instruction itself faults. It does so again with its pages open.
             closed.iter().for_each(|(_, page)| self.marks.read_page(*page));
@@ -288,9 +316,9 @@ impl<'s> Follower<'s> {
         self.spaces[number].mappings.iter().filter_map(part).collect()
     }
 
-    fn reads(&mut self, number: usize, at: u64, size: u64) {
+    fn reads(&mut self, number: usize, at: u64, size: u64, call: Option<u32>) {
         for (file, from, size) in self.parts(number, at, size) {
-            self.marks.read(file, from, size);
+            self.marks.read(file, from, size, call);
         }
     }
 

@@ -11,6 +11,7 @@ use super::marks::Page;
 use super::ptrace::{self, Registers, Task};
 
 pub(super) const PAGE: u64 = 4096;
+const BREAKPOINT: [u8; 1] = [0xcc];
 
 /// A part of a file in memory.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,8 @@ pub(super) struct Space {
     pub(super) mappings: Vec<Mapping>,
     // Closed pages, by their addresses.
     pub(super) closed: BTreeMap<u64, Page>,
+    // By their addresses: the byte that each replaces, and the function that begins there.
+    breakpoints: BTreeMap<u64, (u8, Option<usize>)>,
     /// Whether the second filter is installed.
     pub(super) has_second_filter: bool,
 }
@@ -50,6 +53,7 @@ impl Space {
             gadget: self.gadget,
             mappings,
             closed,
+            breakpoints: self.breakpoints.clone(),
             has_second_filter: self.has_second_filter,
             ..Self::alone()
         }
@@ -73,21 +77,84 @@ impl Space {
         }
         self.mappings = kept;
         self.closed.retain(|page, _| !(start..end).contains(page));
+        self.breakpoints.retain(|at, _| !(start..end).contains(at));
     }
 
-    /// Reads memory, also of closed pages.
+    /// Reads memory, also of closed pages, as it is without breakpoints.
     pub(super) fn read(&mut self, task: Task, at: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        let memory = match &mut self.memory {
+        let count = self.memory(task)?.read_at(bytes, at)?;
+        for (breakpoint, (byte, _)) in self.breakpoints.range(at..at.saturating_add(count as u64)) {
+            bytes[(breakpoint - at) as usize] = *byte;
+        }
+        Ok(count)
+    }
+
+    fn memory(&mut self, task: Task) -> io::Result<&File> {
+        Ok(match &mut self.memory {
             Some(memory) => memory,
             none => none.insert(memory(task)?),
-        };
-        memory.read_at(bytes, at)
+        })
+    }
+
+    /// Sets a breakpoint, at the beginning of a function or elsewhere, unless there is one.
+    pub(super) fn set_breakpoint(
+        &mut self,
+        task: Task,
+        at: u64,
+        function: Option<usize>,
+    ) -> io::Result<()> {
+        if let Some((_, known)) = self.breakpoints.get_mut(&at) {
+            *known = known.or(function);
+            return Ok(());
+        }
+        let memory = self.memory(task)?;
+        let mut byte = [0; 1];
+        memory.read_exact_at(&mut byte, at)?;
+        memory.write_all_at(&BREAKPOINT, at)?;
+        self.breakpoints.insert(at, (byte[0], function));
+        Ok(())
+    }
+
+    /// Whether there is a breakpoint, and the function that begins there.
+    pub(super) fn breakpoint(&self, at: u64) -> Option<Option<usize>> {
+        self.breakpoints.get(&at).map(|(_, function)| *function)
+    }
+
+    /// Removes a breakpoint for a moment, if there is one.
+    pub(super) fn lift(&mut self, task: Task, at: u64) -> io::Result<Option<u64>> {
+        let Some((byte, _)) = self.breakpoints.get(&at).copied() else { return Ok(None) };
+        self.memory(task)?.write_all_at(&[byte], at)?;
+        Ok(Some(at))
+    }
+
+    /// Puts it back.
+    pub(super) fn put_back(&mut self, task: Task, lifted: Option<u64>) -> io::Result<()> {
+        let Some(at) = lifted else { return Ok(()) };
+        self.memory(task)?.write_all_at(&BREAKPOINT, at)
+    }
+
+    /// Lets a task execute the instruction that it has come to, with all of its repetitions; it has
+    /// so many bytes. Gives the signal that it ended in: SIGTRAP where all is well.
+    pub(super) fn execute(
+        &mut self,
+        task: Task,
+        at: u64,
+        length: u64,
+        later: &mut Vec<i32>,
+    ) -> io::Result<i32> {
+        let lifted = self.lift(task, at)?;
+        let mut ended = ptrace::step(task, later)?;
+        // A repeated instruction stops after each repetition.
+        if ended == libc::SIGTRAP && ptrace::registers(task)?.rip == at {
+            ended = self.run_to(task, at + length, later)?;
+        }
+        self.put_back(task, lifted)?;
+        Ok(ended)
     }
 
     /// Lets a task run up to an instruction. Gives the signal that it ended in: SIGTRAP where it
     /// has come there.
-    pub(super) fn run_to(&mut self, task: Task, at: u64, later: &mut Vec<i32>) -> io::Result<i32> {
-        const BREAKPOINT: [u8; 1] = [0xcc];
+    fn run_to(&mut self, task: Task, at: u64, later: &mut Vec<i32>) -> io::Result<i32> {
         let file = File::options().read(true).write(true).open(format!("/proc/{task}/mem"))?;
         let mut byte = [0; 1];
         file.read_exact_at(&mut byte, at)?;
@@ -199,7 +266,7 @@ pub(super) fn read(task: Task, at: u64, bytes: &mut [u8]) -> io::Result<usize> {
 }
 
 fn memory(task: Task) -> io::Result<File> {
-    File::open(format!("/proc/{task}/mem"))
+    File::options().read(true).write(true).open(format!("/proc/{task}/mem"))
 }
 
 // Every process has such an instruction in the part that the kernel gives it (vdso(7)).

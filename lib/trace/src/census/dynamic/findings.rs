@@ -57,6 +57,14 @@ pub struct Finding {
     pub makes_pool: bool,
 }
 
+impl Finding {
+    /// Whether data may be lost by it; other findings only cost time.
+    pub fn endangers_data(&self) -> bool {
+        let rules = [Rule::NeverDurable, Rule::MissingFence, Rule::AcknowledgedTooEarly];
+        rules.iter().any(|rule| rule.to_string() == self.rule)
+    }
+}
+
 /// How sure a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
