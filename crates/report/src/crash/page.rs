@@ -3,12 +3,13 @@
 use maud::html;
 use ringfence_crash::{Answer, Found};
 
-use super::text;
+use super::{notes, text};
 use crate::html::table::{Align, table};
 use crate::html::{self, Group, Page, Section};
 
 /// The page.
 pub fn page(answer: &Answer) -> Page {
+    let lints = notes::lints(answer).into_iter().map(|lint| format!("Lint: {lint}"));
     let findings = answer.findings.iter().enumerate();
     let sections: Vec<Section> =
         findings.map(|(number, found)| finding(number + 1, found, answer)).collect();
@@ -18,14 +19,14 @@ pub fn page(answer: &Answer) -> Page {
         answer: html::Answer {
             question: "After which crash does recovery lose or corrupt data?".into(),
             headline: text::headline(answer),
-            sentences: text::notes(answer),
+            sentences: notes::notes(answer).into_iter().chain(lints).collect(),
             ..html::Answer::default()
         },
         groups: sections
             .into_iter()
             .map(|section| Group { title: None, sections: vec![section] })
             .collect(),
-        footer: vec![text::rules(answer)],
+        footer: vec![notes::rules(answer)],
         simulated: false,
     }
 }

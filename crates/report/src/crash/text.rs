@@ -2,12 +2,12 @@
 //! examined.
 
 use ringfence_crash::worker::Status;
-use ringfence_crash::{
-    Added, Answer, ByOtherRules, Cut, Fault, Found, FoundAlso, LostStore, Medium,
-};
+use ringfence_crash::{Added, Answer, Fault, Found, FoundAlso, LostStore, Medium};
 
 use ringfence_experiment::shell::quote;
 
+use super::notes::{lints, notes, rules};
+use super::place::{counted, place_of};
 use crate::numbers::count;
 use crate::style::{Paint, Style};
 use crate::text::{clean, command, faint, hanging, heading, paragraph};
@@ -55,13 +55,6 @@ pub(crate) fn headline(answer: &Answer) -> String {
         (0, false) => format!("{program}: no failing state found in a part of {examined}"),
         (1, _) => format!("{program}: 1 bug; {examined}"),
         (bugs, _) => format!("{program}: {bugs} bugs; {examined}"),
-    }
-}
-
-fn counted(number: u64, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{} {what}s", count(number)),
     }
 }
 
@@ -134,17 +127,6 @@ fn crash_at(found: &Found) -> String {
     place_of(found.right_after, found.last_line.as_deref(), &found.before)
 }
 
-fn place_of(is_behind: bool, line: Option<&str>, before: &Option<String>) -> String {
-    let line = line.map(|line| format!("'{line}'"));
-    match (is_behind, line, before) {
-        (true, Some(line), _) => format!("right after {line} was printed"),
-        (_, Some(line), Some(before)) => format!("before {before}, after {line} was printed"),
-        (_, Some(line), None) => format!("at the end, after {line} was printed"),
-        (_, None, Some(before)) => format!("before {before}, before anything was printed"),
-        (_, None, None) => "at the end, before anything was printed".into(),
-    }
-}
-
 fn recovery(found: &Found) -> String {
     let mut text = if found.status == found.right_status {
         String::new()
@@ -214,186 +196,4 @@ fn also(also: &FoundAlso) -> String {
         several => format!(", if what {} store is lost", several.join(" and ")),
     };
     format!("{} (in {} {crashes}){stores}", title_of_fault(also.fault), count(also.crashes))
-}
-
-// What the printed lines say about what was checked.
-fn acknowledgements(answer: &Answer) -> String {
-    if answer.expect.is_some() {
-        "What recovery prints was checked by the command of --expect.".into()
-    } else if answer.acknowledged == 0 {
-        "No printed line counts as an acknowledgement: only the way in which recovery ends was \
-         checked."
-            .into()
-    } else if answer.checkable == 0 && answer.unseen > 0 {
-        "It is not known yet which printed lines change what recovery prints.".into()
-    } else if answer.checkable == 0 {
-        format!(
-            "None of {} printed lines changes what recovery prints: only the way in which it ends \
-             was checked.",
-            count(answer.acknowledged)
-        )
-    } else {
-        format!(
-            "{} of {} printed lines change what recovery prints: only their loss can be seen.",
-            count(answer.checkable),
-            count(answer.acknowledged)
-        )
-    }
-}
-
-/// What was examined, and what was not.
-pub(crate) fn notes(answer: &Answer) -> Vec<String> {
-    let mut notes = vec![acknowledgements(answer)];
-    if answer.other_crashes > 0 {
-        notes.push(format!(
-            "{} more crashes fail for other causes, which were too many to work out.",
-            count(answer.other_crashes)
-        ));
-    }
-    if answer.undecided > 0 {
-        notes.push(format!(
-            "The output of {} states cannot be judged: kills since the last printed line make \
-             recovery print more than two different things. --expect can judge it.",
-            count(answer.undecided)
-        ));
-        if let Some(line) = &answer.passing {
-            notes.push(format!(
-                "Recovery prints the line '{}' only after kills in the middle of an operation. If \
-                 it does not count, more can be judged with --ignore {}.",
-                clean(line),
-                quote(&pattern(line))
-            ));
-        }
-    }
-    if let Some(gap) = &answer.gap {
-        let at = place_of(false, gap.killed.last_line.as_deref(), &gap.killed.before);
-        notes.push(format!(
-            "After a mere kill {at}, recovery lacks the line '{}', which it prints before and \
-             after that operation ({} such kills). The comparison with kills cannot tell whether \
-             that is right: --expect can.",
-            clean(&gap.line),
-            count(answer.gaps)
-        ));
-    }
-    if let Some(kills) = answer.kills {
-        notes.push(format!(
-            "Recovery was crashed, too, after {} of {} kills.",
-            count(kills.examined),
-            count(kills.all)
-        ));
-    }
-    if answer.bounded > 0 {
-        notes.push(format!(
-            "The bytes that {} reads were taken to be covered by an ideal checksum: at {}, only \
-             all-new, all-old and one torn content of each call's bytes were examined.",
-            answer.checksum.join(" or "),
-            counted(answer.bounded, "crash point")
-        ));
-    }
-    let left = answer.points - answer.complete - answer.bounded;
-    if left > 0 {
-        let why = match answer.cut {
-            Some(Cut::Time) => "the time was over (--time)",
-            Some(Cut::Interrupted) => "it was interrupted",
-            Some(Cut::States) => "the number of states was reached (--states)",
-            None => "they have more than 4,096 states each",
-        };
-        let first = answer.first_left.as_ref().map_or_else(String::new, |first| {
-            let at = place_of(false, first.last_line.as_deref(), &first.before);
-            format!("; the first is {at}")
-        });
-        notes.push(format!(
-            "Not all states of {} were examined, because {why}{first}.",
-            counted(left, "crash point")
-        ));
-        notes.push(match answer.unseen {
-            0 => "A sample was: everything lost, one unit lost, one unit written back, then pairs \
-                  and random ones, as far as the limits allowed."
-                .into(),
-            unseen => format!("Of {} no state was examined.", counted(unseen, "crash point")),
-        });
-    }
-    if answer.kills_left > 0 && left == 0 {
-        notes.push(format!(
-            "Kills right after {} were left out, because a limit was reached.",
-            counted(answer.kills_left, "store")
-        ));
-    }
-    notes.extend(by_other_rules(answer));
-    if answer.batches > 0 {
-        notes.push(format!(
-            "{} calls printed several lines at once, which count as one.",
-            count(answer.batches)
-        ));
-    }
-    notes
-}
-
-// An expression for a line, whatever numbers it has.
-fn pattern(line: &str) -> String {
-    let mut pattern = String::from("^");
-    let mut in_number = false;
-    for one in line.chars() {
-        match one {
-            '0'..='9' if in_number => continue,
-            '0'..='9' => pattern += "[0-9]+",
-            _ if one.is_alphanumeric() || " _:,;='\"/<>@#%&!~-".contains(one) => pattern.push(one),
-            _ => pattern.extend(['\\', one]),
-        }
-        in_number = one.is_ascii_digit();
-    }
-    pattern + "$"
-}
-
-fn by_other_rules(answer: &Answer) -> Option<String> {
-    let all = &answer.by_other_rules;
-    let named = |by: &ByOtherRules| by.medium.rules().map_or("pages", |rules| rules.name());
-    let is_fine = |by: &ByOtherRules| !by.fails && by.is_complete;
-    if all.is_empty() {
-        return None;
-    }
-    if all.iter().all(is_fine) {
-        let names: Vec<&str> = all.iter().map(named).collect();
-        return Some(format!(
-            "By the rules of other processors ({}) there is no failing state either.",
-            names.join(", ")
-        ));
-    }
-    let one = |by: &ByOtherRules| {
-        let found = match (by.fails, by.is_complete) {
-            (true, _) => "fails",
-            (false, true) => "no failing state",
-            (false, false) => "no failing state found in a part of them",
-        };
-        format!("{}: {found}", named(by))
-    };
-    let found: Vec<String> = all.iter().map(one).collect();
-    Some(format!("By the rules of other processors (--rules): {}.", found.join("; ")))
-}
-
-/// Suspicions that no crash state has confirmed.
-pub(crate) fn lints(answer: &Answer) -> Vec<String> {
-    let mut lints: Vec<String> = answer.lints.iter().take(MOST_OTHERS).cloned().collect();
-    if let Some(more) = answer.lints.len().checked_sub(MOST_OTHERS).filter(|more| *more > 0) {
-        lints.push(format!("{}, in --json", counted(more as u64, "more suspicion")));
-    }
-    lints
-}
-
-/// The model.
-pub(crate) fn rules(answer: &Answer) -> String {
-    let rules = match answer.medium {
-        Medium::PmemIntel => "persistent memory by the rules of Intel's processors",
-        Medium::PmemAmd => "persistent memory by the rules of AMD's processors",
-        Medium::PmemOldAmd => {
-            "persistent memory by the rules of AMD's processors before clflushopt"
-        }
-        Medium::PmemEadr => "persistent memory with durable caches (eADR)",
-        Medium::Pages => "an ordinary file's pages, torn at sectors of 512 bytes",
-    };
-    let threads = match answer.threads {
-        0 | 1 => String::new(),
-        threads => format!("; other interleavings of its {threads} threads were not examined"),
-    };
-    format!("Model: {rules}; the recorded order{threads}.")
 }

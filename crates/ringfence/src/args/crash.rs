@@ -12,9 +12,8 @@ The program and its recovery work on copies; the files themselves do not change.
   ringfence crash --file pool --recover './my list pool' -- ./my insert pool
   ringfence show")]
 #[command(after_long_help = "\
-Records what the program stores to its mapped files, flushes, syncs and prints. Then it works out \
-what a crash at any moment can leave in the files, and runs the recovery command on it. The \
-program needs no change.
+Records what the program stores to its mapped files, flushes, syncs and prints, works out what a \
+crash at any moment can leave in the files, and runs the recovery command on it.
 
 A line that the program has printed is an acknowledgement: what it reports must survive. Recovery \
 is a command that ends as it does after a clean stop, and prints what was kept. It is wrong if it \
@@ -32,7 +31,6 @@ Exit codes:
 Examples:
   ringfence crash --file pool --recover './my list pool' -- ./my insert pool
   ringfence crash --file db --medium pages --recover './db dump' -- ./db load
-  ringfence crash --file log --ignore '^at ' --recover './log' -- ./log write
   ringfence crash --resume crash-20261129-101500 --time 10m")]
 pub struct Crash {
     /// A mapped file, or a folder; may be repeated
@@ -71,11 +69,9 @@ pub struct Crash {
     pub ok_status: Vec<i32>,
     /// A checksum function of recovery; may be repeated
     ///
-    /// A function of the recovery program or of a library, by its name. The bytes of the files that
-    /// only it reads are taken to be covered by an ideal checksum, which refuses every torn content
-    /// alike: of those that one call reads, only all-new, all-old and one torn content are
-    /// examined. If that leaves any out, the exit code is 4 at best. The function must not be
-    /// inlined.
+    /// A function of the recovery program or of a library, which is not inlined. Of the bytes of the
+    /// files that only it reads, all-new, all-old and one torn content are examined. If that leaves
+    /// any out, the exit code is 4 at best.
     #[arg(long, value_name = "FUNCTION")]
     pub checksum: Vec<String>,
     /// 2: recovery crashes too, after a kill
@@ -93,8 +89,8 @@ pub struct Crash {
     pub time: Option<String>,
     /// Continue an examination that was cut short
     ///
-    /// Everything is as it was given then, except for --time, --states, --json and --quiet. The
-    /// recording and the runs of recovery are in the folder; the program is not run again.
+    /// All else is as it was given then, except for --time, --states and --json. The program is not
+    /// run again.
     #[arg(long, value_name = "FOLDER")]
     #[arg(conflicts_with_all = [
         "file", "recover", "medium", "rules", "acknowledge", "ignore", "expect", "ok_status",
