@@ -200,8 +200,8 @@ pub struct Found {
     /// The last line of its standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What was added to the recorded program to see whether it makes these crashes impossible: what
-    /// makes all of them so, or the most; absent where nothing does.
+    /// What was added to the recorded program to see whether it makes these crashes impossible:
+    /// what makes all of them so, or the most; absent where nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<TriedRemedy>,
     /// Other failures that the same remedy makes impossible.

@@ -64,7 +64,8 @@ pub struct ProgramFile {
 pub struct Step {
     /// Which thread.
     pub thread: u32,
-    /// Where in the code ([`Program::at`]): instructions of one line are at one place. 0: not known.
+    /// Where in the code ([`Program::at`]): instructions of one line are at one place. 0: not
+    /// known.
     pub site: u32,
     /// What.
     pub did: Did,

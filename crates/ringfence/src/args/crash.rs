@@ -69,9 +69,9 @@ pub struct Crash {
     pub ok_status: Vec<i32>,
     /// A checksum function of recovery; may be repeated
     ///
-    /// A function of the recovery program or of a library, which is not inlined. Of the bytes of the
-    /// files that only it reads, all-new, all-old and one torn content are examined. If that leaves
-    /// any out, the exit code is 4 at best.
+    /// A function of the recovery program or of a library, which is not inlined. Of the bytes of
+    /// the files that only it reads, all-new, all-old and one torn content are examined. If that
+    /// leaves any out, the exit code is 4 at best.
     #[arg(long, value_name = "FUNCTION")]
     pub checksum: Vec<String>,
     /// 2: recovery crashes too, after a kill
