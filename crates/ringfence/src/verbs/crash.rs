@@ -48,8 +48,11 @@ pub fn run(asked: &Crash) -> Result<(), Failure> {
     let recording = dir.join(TRACE);
     fs::create_dir_all(&dir)
         .map_err(|error| Failure::usage(format!("cannot create {}: {error}", dir.display())))?;
-    recorded(asked, &files, &dir)?;
+    let ended = recorded(asked, &files, &dir)?;
     let reader = Reader::open(&recording).map_err(Failure::failed_by)?;
+    // First, since a program that may not rename the copy of a file may end in an error.
+    Program::keeps_names(&reader).map_err(Failure::usage_by)?;
+    ended_well(ended)?;
     let program = Program::of(&reader, patterns.acknowledge.as_ref()).map_err(Failure::usage_by)?;
     if !program.instructions().any(|kind| kind.write().is_some()) {
         return Err(Failure::usage(
@@ -110,7 +113,7 @@ fn time(asked: &Crash) -> Result<Duration, Failure> {
 
 // Records the program on copies of the files. On a thread of its own, which gives up the rights to
 // mount: workers still need them.
-fn recorded(asked: &Crash, files: &[PathBuf], dir: &Path) -> Result<(), Failure> {
+fn recorded(asked: &Crash, files: &[PathBuf], dir: &Path) -> Result<Ended, Failure> {
     let recording = &dir.join(TRACE);
     let about = About {
         recorder: format!("ringfence {}", env!("CARGO_PKG_VERSION")),
@@ -140,7 +143,11 @@ fn recorded(asked: &Crash, files: &[PathBuf], dir: &Path) -> Result<(), Failure>
     })?;
     writer.finish(outcome.ended.clone()).map_err(Failure::failed_by)?;
     fs::write(dir.join("printed"), &outcome.printed).map_err(Failure::failed_by)?;
-    let ended = match outcome.ended {
+    Ok(outcome.ended)
+}
+
+fn ended_well(ended: Ended) -> Result<(), Failure> {
+    let ended = match ended {
         Ended::Exited(0) => return Ok(()),
         Ended::Exited(code) => format!("the program ended with exit code {code}"),
         Ended::Signal(signal) => format!("the program was ended by signal {signal}"),

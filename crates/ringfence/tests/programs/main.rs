@@ -6,6 +6,7 @@ mod census_check;
 mod clients;
 mod crash;
 mod crash_more;
+mod crash_names;
 mod crash_reads;
 mod hdr_logs;
 mod playback;
