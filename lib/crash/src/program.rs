@@ -109,6 +109,12 @@ pub enum ProgramError {
     /// A file is longer than any that can be examined.
     #[error("{0} has data beyond 1 TiB, which cannot be examined")]
     TooLong(String),
+    /// A name has changed.
+    #[error(
+        "the program {0}, and the order in which names become durable is not examined; ask only \
+         for files that keep their names"
+    )]
+    Names(String),
 }
 
 impl Program {
@@ -135,6 +141,15 @@ impl Program {
         building.add_all(reader)?;
         building.end();
         Ok(program)
+    }
+
+    /// Refuses a recording in which the name of a file has changed.
+    ///
+    /// # Errors
+    /// Says which.
+    pub fn keeps_names(reader: &Reader) -> Result<(), ProgramError> {
+        let change = reader.manifest().name_change.clone();
+        change.map_or(Ok(()), |change| Err(ProgramError::Names(change)))
     }
 
     /// The program up to a kill behind so many steps, and then a recovery, which has printed this
@@ -165,6 +180,7 @@ impl Program {
         building.words = self.words.iter().copied().collect();
         building.take_over();
         if let Some(reader) = recovery {
+            Self::keeps_names(reader)?;
             let files = &reader.manifest().files;
             building.files = files.iter().map(|file| self.number(file)).collect();
             building.added = OF_RECOVERY;

@@ -149,6 +149,9 @@ pub mod ask {
     pub const CALLERS: u32 = 17;
     /// A system call: the address of its instruction. Answer: the site's number in the recording.
     pub const CALL: u32 = 18;
+    /// A system call has renamed, linked or removed something, or would have if no copy were
+    /// mounted there: its number, and its first four arguments.
+    pub const NAMES: u32 = 19;
     /// A system call was refused: its number, and whether it would have written to the standard
     /// output that is recorded.
     pub const REFUSED: u32 = 11;

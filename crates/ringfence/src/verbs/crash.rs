@@ -118,9 +118,9 @@ fn resume(dir: &Path, now: &Crash, began: Instant) -> Result<(), Failure> {
 fn examine(asked: &Crash, dir: &Path, began: Instant) -> Result<(), Failure> {
     let (patterns, time) = (Patterns::of(asked)?, time(asked)?);
     let reader = Reader::open(&dir.join(TRACE)).map_err(Failure::failed_by)?;
-    if reader.manifest().ended != Some(Ended::Exited(0)) {
-        return Err(Failure::usage("the recording was cut short; start again"));
-    }
+    // First, since a program that may not rename the copy of a file may end in an error.
+    Program::keeps_names(&reader).map_err(Failure::usage_by)?;
+    ended_well(reader.manifest().ended.as_ref())?;
     let program = Program::of(&reader, patterns.acknowledge.as_ref()).map_err(Failure::usage_by)?;
     if !program.instructions().any(|kind| kind.write().is_some()) {
         return Err(Failure::usage(
@@ -214,12 +214,16 @@ fn recorded(asked: &Crash, files: &[PathBuf], dir: &Path) -> Result<(), Failure>
         Failure::failed_by(error)
     })?;
     writer.finish(outcome.ended.clone()).map_err(Failure::failed_by)?;
-    fs::write(dir.join("printed"), &outcome.printed).map_err(Failure::failed_by)?;
-    let ended = match outcome.ended {
-        Ended::Exited(0) => return Ok(()),
-        Ended::Exited(code) => format!("the program ended with exit code {code}"),
-        Ended::Signal(signal) => format!("the program was ended by signal {signal}"),
-        Ended::Stopped(reason) => format!("recording stopped: {reason}"),
+    fs::write(dir.join("printed"), &outcome.printed).map_err(Failure::failed_by)
+}
+
+fn ended_well(ended: Option<&Ended>) -> Result<(), Failure> {
+    let ended = match ended {
+        Some(Ended::Exited(0)) => return Ok(()),
+        Some(Ended::Exited(code)) => format!("the program ended with exit code {code}"),
+        Some(Ended::Signal(signal)) => format!("the program was ended by signal {signal}"),
+        Some(Ended::Stopped(reason)) => format!("recording stopped: {reason}"),
+        None => "recording was cut short".into(),
     };
     Err(Failure::failed(format!("{ended}, so there is nothing to examine")))
 }

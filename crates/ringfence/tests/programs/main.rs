@@ -7,6 +7,7 @@ mod clients;
 mod crash;
 mod crash_checksum;
 mod crash_more;
+mod crash_names;
 mod crash_reads;
 mod hdr_logs;
 mod playback;

@@ -73,6 +73,13 @@ unsafe fn call(number: u64, a: [u64; 6], frame: &mut Frame) -> u64 {
                 result
             }
             sys::TRUNCATE => truncate(a),
+            sys::RENAME
+            | sys::RENAMEAT
+            | sys::RENAMEAT2
+            | sys::LINK
+            | sys::LINKAT
+            | sys::UNLINK
+            | sys::UNLINKAT => change_names(number, a, frame),
             sys::MLOCKALL => {
                 // What is ours is large, and mostly never touched: pages are locked once they are
                 // there (mlockall(2)).
@@ -131,6 +138,21 @@ unsafe fn truncate(a: [u64; 6]) -> u64 {
         && !sys::is_error(result)
     {
         descriptors::resized(file, a[1]);
+    }
+    result
+}
+
+/// `rename`, `link`, `unlink` and the calls like them.
+///
+/// # Safety
+/// As for [`call`].
+unsafe fn change_names(number: u64, a: [u64; 6], frame: &Frame) -> u64 {
+    // SAFETY: the program's own call, at the aliases.
+    let result = unsafe { interruptible(number, a.map(place), frame) };
+    // Where a copy is mounted over a file or its folder, the kernel refuses by these numbers.
+    let is_mounted = [sys::EBUSY, sys::EXDEV].map(sys::error).contains(&result);
+    if !sys::is_error(result) || is_mounted {
+        ask(ask::NAMES, [number, a[0], a[1], a[2], a[3], 0]);
     }
     result
 }

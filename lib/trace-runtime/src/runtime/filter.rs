@@ -92,9 +92,9 @@ impl Program {
     }
 }
 
-// Calls that change mappings, signals, threads and programs, that make files durable, and that give
-// descriptors.
-const ALWAYS: [u64; 30] = [
+// Calls that change mappings, signals, threads and programs, that make files durable, that give
+// descriptors, and that change names.
+const ALWAYS: [u64; 37] = [
     sys::MLOCKALL,
     sys::MPROTECT,
     sys::MUNMAP,
@@ -125,6 +125,13 @@ const ALWAYS: [u64; 30] = [
     sys::CREAT,
     sys::TRUNCATE,
     sys::OPENAT2,
+    sys::RENAME,
+    sys::RENAMEAT,
+    sys::RENAMEAT2,
+    sys::LINK,
+    sys::LINKAT,
+    sys::UNLINK,
+    sys::UNLINKAT,
 ];
 
 // Calls with lists of buffers.

@@ -17,6 +17,7 @@ mod copy;
 mod files;
 mod hot;
 mod medium;
+mod names;
 mod patching;
 mod process;
 mod questions;

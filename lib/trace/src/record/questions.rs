@@ -64,6 +64,7 @@ impl Service<'_> {
                 let bytes = self.space(thread).map(|space| space.code(a[0], 2)).unwrap_or_default();
                 answer[0] = self.number(thread, a[0], &bytes).into();
             }
+            ask::NAMES => self.names_changed(thread, a),
             ask::REFUSED => {
                 let why = match a[1] {
                     0 => {

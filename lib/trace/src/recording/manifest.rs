@@ -47,6 +47,9 @@ pub struct Manifest {
     /// Programs that ran, and could not be recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
+    /// The first change of a requested file's name, such as "removed /tmp/pool".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_change: Option<String>,
     /// What readers ought to know of how it was recorded, each a sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

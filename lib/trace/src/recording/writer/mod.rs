@@ -85,6 +85,7 @@ impl Writer {
             locked_in_all: None,
             unseen: Vec::new(),
             unrecorded: Vec::new(),
+            name_change: None,
             notes: Vec::new(),
             events: Vec::new(),
             images: Vec::new(),
@@ -178,6 +179,11 @@ impl Writer {
         if !self.manifest.unrecorded.iter().any(|known| known == program) {
             self.manifest.unrecorded.push(program.to_owned());
         }
+    }
+
+    /// A change of a requested file's name, of which the first is kept.
+    pub fn name_change(&mut self, change: String) {
+        self.manifest.name_change.get_or_insert(change);
     }
 
     /// Something that readers ought to know, a sentence.
