@@ -81,6 +81,12 @@ pub struct Crash {
     /// Examine for at most this long [default: 60s]
     #[arg(long, value_name = "TIME")]
     pub time: Option<String>,
+    /// Most memory of each process of recovery
+    ///
+    /// More than that is refused, as the system does with RLIMIT_DATA. The default is half of this
+    /// machine's memory, divided by its CPUs: so many recoveries run at once.
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
     /// A new folder for the result [default: a new result]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,

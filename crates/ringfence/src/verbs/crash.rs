@@ -12,6 +12,7 @@ use ringfence_crash::{
 };
 use ringfence_experiment::units::Span;
 use ringfence_machine::features::Features;
+use ringfence_machine::units::Bytes;
 use ringfence_report::json;
 use ringfence_trace::Profile;
 use ringfence_trace::census::dynamic;
@@ -35,6 +36,7 @@ const TRACE: &str = "trace";
 pub fn run(asked: &Crash) -> Result<(), Failure> {
     let patterns = Patterns::of(asked)?;
     let time = time(asked)?;
+    let memory = memory(asked)?;
     if !may_mount() {
         return inside();
     }
@@ -64,7 +66,7 @@ pub fn run(asked: &Crash) -> Result<(), Failure> {
     let before = dir.join("before");
     fs::create_dir_all(&before).map_err(Failure::failed_by)?;
     let images = program.write_before(&before).map_err(Failure::failed_by)?;
-    let question = question(asked, patterns, medium, time, &dir)?;
+    let question = question(asked, patterns, medium, (time, memory), &dir)?;
     let examining = Examining { asked, program: &program, reader: &reader, dir: &dir };
     let answer = examining.answer(&question, images, medium, began)?;
     let _ = fs::remove_dir_all(&question.folder);
@@ -109,6 +111,21 @@ fn time(asked: &Crash) -> Result<Duration, Failure> {
     let Some(text) = &asked.time else { return Ok(TIME) };
     let span: Span = text.parse().map_err(|error| Failure::usage(format!("--time: {error}")))?;
     Ok(span.0)
+}
+
+// Of each process of recovery; all workers together have half of the machine's.
+fn memory(asked: &Crash) -> Result<u64, Failure> {
+    if let Some(text) = &asked.memory {
+        let size: Bytes =
+            text.parse().map_err(|error| Failure::usage(format!("--memory: {error}")))?;
+        return Ok(size.0);
+    }
+    let info = rustix::system::sysinfo();
+    Ok(info.totalram as u64 * u64::from(info.mem_unit) / 2 / workers() as u64)
+}
+
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 // Records the program on copies of the files. On a thread of its own, which gives up the rights to
@@ -200,7 +217,7 @@ fn question(
     asked: &Crash,
     patterns: Patterns,
     medium: Medium,
-    time: Duration,
+    (time, memory): (Duration, u64),
     dir: &Path,
 ) -> Result<Question, Failure> {
     let whole = fs::canonicalize(dir).map_err(Failure::failed_by)?;
@@ -213,7 +230,8 @@ fn question(
         states: asked.states,
         time,
         directory: std::env::current_dir().map_err(Failure::failed_by)?,
-        workers: std::thread::available_parallelism().map_or(1, usize::from),
+        workers: workers(),
+        memory,
         program: std::env::current_exe().map_err(Failure::failed_by)?,
         stop: host::stop_on_signals()?,
         folder: whole.join("workers"),
@@ -381,9 +399,11 @@ impl Examining<'_> {
              copies=$(mktemp -d)\n\
              : > \"$copies/undo\"\n\
              trap \"sh $copies/undo\" EXIT\n\
-             {}cd {}\n\
+             {}ulimit -d {}\n\
+             cd {}\n\
              {}\n'\n",
             escaped(&mounts),
+            question.memory >> 10,
             escaped(&pasteable(&question.directory)),
             escaped(&self.asked.recover)
         );

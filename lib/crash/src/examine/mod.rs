@@ -202,6 +202,7 @@ impl<'a> Examination<'a> {
             words: program.words.iter().map(|word| Program::file_of(*word)).collect(),
             directory: question.directory.clone(),
             disk: DISK + program.files.iter().map(|file| file.size).sum::<u64>(),
+            memory: question.memory,
             cpu: 0,
         };
         let initial = Image::initial(program);
