@@ -36,6 +36,8 @@ pub struct Question {
     pub directory: PathBuf,
     /// Workers.
     pub workers: usize,
+    /// Bytes of memory that a process of recovery may have.
+    pub memory: u64,
     /// The program that runs as a worker.
     pub program: PathBuf,
     /// Ends the examination once it is set.

@@ -87,6 +87,12 @@ pub struct Crash {
     /// Examine for at most this long [default: 60s]
     #[arg(long, value_name = "TIME")]
     pub time: Option<String>,
+    /// Most memory of each process of recovery
+    ///
+    /// More than that is refused, as the system does with RLIMIT_DATA. The default is half of this
+    /// machine's memory, divided by its CPUs: so many recoveries run at once.
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
     /// Continue an examination that was cut short
     ///
     /// All else is as it was given then, except for --time, --states and --json. The program is not
@@ -94,7 +100,7 @@ pub struct Crash {
     #[arg(long, value_name = "FOLDER")]
     #[arg(conflicts_with_all = [
         "file", "recover", "medium", "rules", "acknowledge", "ignore", "expect", "ok_status",
-        "crashes", "out", "command",
+        "checksum", "crashes", "memory", "out", "command",
     ])]
     pub resume: Option<PathBuf>,
     /// A new folder for the result [default: a new result]

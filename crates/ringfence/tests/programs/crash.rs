@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::support::{Folder, Output, ringfence_in, skip, wait_for};
 
@@ -280,6 +281,25 @@ fn a_recovery_out_of_control_ends_in_a_sentence_and_leaves_nothing() {
         let cwd = |entry: fs::DirEntry| fs::read_link(entry.path().join("cwd")).ok();
         all.filter_map(cwd).all(|cwd| !cwd.starts_with(Path::new(&ours))).then_some(())
     });
+}
+
+#[test]
+fn a_recovery_that_allocates_without_end_is_a_finding() {
+    let Some(folder) = built() else { return };
+    let began = Instant::now();
+    let limit: Vec<&str> = PMEM.iter().copied().chain(["--memory", "64MiB"]).collect();
+    let bad = crash(&folder, "allocates", "bad", &limit);
+    assert_eq!(bad.code(), Some(3), "{}{}", bad.stdout, bad.stderr);
+    // It gets no memory, and stores there nevertheless.
+    let found = &bad.json_of_any()["crash"]["findings"][0];
+    assert_eq!(found["fault"]["ends"]["signal"], 11, "{found}");
+    let rerun = Command::new("sh").arg(found["rerun"].as_str().unwrap()).output().unwrap();
+    assert!(!rerun.status.success());
+    assert!(began.elapsed() < Duration::from_secs(60));
+    let good = crash(&folder, "allocates", "good", &limit);
+    assert_eq!(good.code(), Some(0), "{}{}", good.stdout, good.stderr);
+    let refused = crash(&folder, "allocates", "good", &["--memory", "much"]);
+    assert!(refused.stderr.contains("--memory: 'much' is not a size"), "{}", refused.stderr);
 }
 
 #[test]

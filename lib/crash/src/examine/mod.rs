@@ -222,6 +222,7 @@ impl<'a> Examination<'a> {
             checksum: question.checksum.clone(),
             directory: question.directory.clone(),
             disk: DISK + program.files.iter().map(|file| file.size).sum::<u64>(),
+            memory: question.memory,
             cpu: 0,
         };
         let initial = Image::initial(program);

@@ -67,6 +67,7 @@ impl Worker {
             checksum: Vec::new(),
             directory: "/".into(),
             disk: 1 << 20,
+            memory: 1 << 30,
             cpu: 0,
         };
         let order = Order { command: "exit 0".into(), time: TIME, ..Order::default() };

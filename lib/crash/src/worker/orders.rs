@@ -22,6 +22,8 @@ pub struct Setup {
     pub directory: PathBuf,
     /// Bytes that a run may write to files, images included.
     pub disk: u64,
+    /// Bytes of memory that a process of a run may have, besides mapped files.
+    pub memory: u64,
     /// The CPU that it stays on, counted among those that it may use: it and its command take
     /// turns, and waking a task on another CPU is slow.
     pub cpu: usize,

@@ -59,6 +59,7 @@ pub(super) fn run(
         errors: errors_end.as_raw_fd(),
         status: status_end.as_raw_fd(),
         disk: setup.disk,
+        memory: setup.memory,
         words: &setup.words,
         open: &order.open,
         functions,
@@ -241,6 +242,7 @@ struct Start<'s> {
     errors: RawFd,
     status: RawFd,
     disk: u64,
+    memory: u64,
     words: &'s [(usize, u64)],
     open: &'s [u32],
     functions: &'s Functions,
@@ -369,8 +371,10 @@ impl Start<'_> {
             };
             limit(libc::RLIMIT_CORE, 0);
             if self.is_followed {
-                // A recorder has large files, which stay empty.
+                // A recorder has large files, which stay empty, and memory of its own.
                 limit(libc::RLIMIT_FSIZE, self.disk);
+                // Unlike RLIMIT_AS, it leaves out large files that are mapped.
+                limit(libc::RLIMIT_DATA, self.memory);
             }
             if is_followed == 1 && !filter::install_first() {
                 self.fail(b"its calls cannot be followed");

@@ -1,27 +1,32 @@
 //! `crash`: which states that a crash can leave a program's recovery fails on.
 
+mod keep;
+mod recording;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use regex_lite::Regex;
-use ringfence_crash::worker::{ImageFile, Worker};
+use ringfence_crash::worker::ImageFile;
 use ringfence_crash::{
-    Again, Answer, ByOtherRules, Cut, Examination, Examined, Finding, Found, Gap, Killed, Kills,
-    Medium, Program, Question, SCHEMA, findings, found,
+    Again, Answer, ByOtherRules, Cut, Examination, Examined, Found, Gap, Killed, Kills, Medium,
+    Program, Question, SCHEMA, findings, found,
 };
 use ringfence_experiment::units::Span;
-use ringfence_machine::features::Features;
+use ringfence_machine::units::Bytes;
 use ringfence_report::json;
 use ringfence_trace::Profile;
 use ringfence_trace::census::dynamic;
-use ringfence_trace::events::{self, Ended};
-use ringfence_trace::record::{Options, may_mount, of_new_file, record};
-use ringfence_trace::recording::{About, Asked, Reader, Writer};
+use ringfence_trace::record::may_mount;
+use ringfence_trace::recording::Reader;
 use serde::{Deserialize, Serialize};
 
 use super::trace::{inside, whole};
-use crate::args::{Crash, CrashMedium, Verb, parse_words};
+use keep::keep;
+use recording::{can_recover_here, ended_well, medium, recorded};
+
+use crate::args::{Crash, Verb, parse_words};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
@@ -38,6 +43,7 @@ const WORKERS: &str = "workers";
 pub fn run(asked: &Crash) -> Result<(), Failure> {
     Patterns::of(asked)?;
     time(asked)?;
+    memory(asked)?;
     if !may_mount() {
         return inside();
     }
@@ -57,19 +63,6 @@ pub fn run(asked: &Crash) -> Result<(), Failure> {
     Resumable::write(&dir)?;
     recorded(asked, &files, &dir)?;
     examine(asked, &dir, began)
-}
-
-// Before the program runs: it may take long.
-fn can_recover_here(dir: &Path) -> Result<(), Failure> {
-    let this = std::env::current_exe().map_err(Failure::failed_by)?;
-    let whole = fs::canonicalize(dir).map_err(Failure::failed_by)?;
-    Worker::check(&this, &whole.join(WORKERS)).map_err(|error| {
-        let _ = fs::remove_dir(dir);
-        Failure::usage(format!(
-            "recovery cannot be run here on copies of the files: {error}; it takes namespaces of \
-             mounts, processes and the network, and overlays"
-        ))
-    })
 }
 
 // What it takes to continue.
@@ -132,7 +125,7 @@ fn examine(asked: &Crash, dir: &Path, began: Instant) -> Result<(), Failure> {
     let before = dir.join("before");
     fs::create_dir_all(&before).map_err(Failure::failed_by)?;
     let images = program.write_before(&before).map_err(Failure::failed_by)?;
-    let question = question(asked, patterns, medium, time, dir)?;
+    let question = question(asked, patterns, medium, (time, memory(asked)?), dir)?;
     let examining = Examining { asked, program: &program, reader: &reader, dir };
     let answer = examining.answer(&question, images, medium, began)?;
     let _ = fs::remove_dir_all(&question.folder);
@@ -183,96 +176,26 @@ fn time(asked: &Crash) -> Result<Duration, Failure> {
     Ok(span.0)
 }
 
-// Records the program on copies of the files. On a thread of its own, which gives up the rights to
-// mount: workers still need them.
-fn recorded(asked: &Crash, files: &[PathBuf], dir: &Path) -> Result<(), Failure> {
-    let recording = &dir.join(TRACE);
-    let about = About {
-        recorder: format!("ringfence {}", env!("CARGO_PKG_VERSION")),
-        command: asked.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        loads: false,
-        directory: std::env::current_dir().ok(),
-        asked: files
-            .iter()
-            .map(|path| Asked { path: path.clone(), existed: path.exists() })
-            .collect(),
-    };
-    let mut writer = Writer::create(recording, about).map_err(Failure::usage_by)?;
-    let options = Options {
-        command: asked.command.clone(),
-        files: files.to_vec(),
-        copies: Some(recording.join("copies")),
-        loads: false,
-        output: true,
-        made_in_memory: true,
-    };
-    let recorder = std::thread::scope(|scope| {
-        scope.spawn(|| record(options, &mut writer)).join().expect("the recorder does not panic")
-    });
-    let outcome = recorder.map_err(|error| {
-        let _ = fs::remove_dir_all(recording);
-        Failure::failed_by(error)
-    })?;
-    writer.finish(outcome.ended.clone()).map_err(Failure::failed_by)?;
-    fs::write(dir.join("printed"), &outcome.printed).map_err(Failure::failed_by)
+// Of each process of recovery; all workers together have half of the machine's.
+fn memory(asked: &Crash) -> Result<u64, Failure> {
+    if let Some(text) = &asked.memory {
+        let size: Bytes =
+            text.parse().map_err(|error| Failure::usage(format!("--memory: {error}")))?;
+        return Ok(size.0);
+    }
+    let info = rustix::system::sysinfo();
+    Ok(info.totalram as u64 * u64::from(info.mem_unit) / 2 / workers() as u64)
 }
 
-fn ended_well(ended: Option<&Ended>) -> Result<(), Failure> {
-    let ended = match ended {
-        Some(Ended::Exited(0)) => return Ok(()),
-        Some(Ended::Exited(code)) => format!("the program ended with exit code {code}"),
-        Some(Ended::Signal(signal)) => format!("the program was ended by signal {signal}"),
-        Some(Ended::Stopped(reason)) => format!("recording stopped: {reason}"),
-        None => "recording was cut short".into(),
-    };
-    Err(Failure::failed(format!("{ended}, so there is nothing to examine")))
-}
-
-fn medium(asked: &Crash, program: &Program) -> Result<Medium, Failure> {
-    let pmem = || -> Result<Medium, Failure> {
-        let rules = match asked.rules.as_deref() {
-            Some(text) => text.parse().map_err(|why| Failure::usage(format!("--rules: {why}")))?,
-            None => rules_here(),
-        };
-        Ok(Medium::of_rules(rules))
-    };
-    match asked.medium {
-        Some(CrashMedium::Pmem) => return pmem(),
-        Some(CrashMedium::Pages) => return Ok(Medium::Pages),
-        None => {}
-    }
-    let of_folder = |path: &str| Path::new(path).parent().and_then(of_new_file);
-    let media = program.files.iter().map(|file| file.medium.or_else(|| of_folder(&file.path)));
-    match media.reduce(|one, other| if one == other { one } else { None }).flatten() {
-        Some(events::Medium::Dax) => pmem(),
-        Some(events::Medium::PageCache) => Ok(Medium::Pages),
-        Some(events::Medium::Memory) => Err(Failure::usage(
-            "the files are on a file system in memory, where nothing is durable; say how they will \
-             be stored with --medium pmem or --medium pages",
-        )),
-        None => Err(Failure::usage(
-            "how the files are stored is not known, or differs between them; say it with --medium \
-             pmem or --medium pages",
-        )),
-    }
-}
-
-// Those of this processor, if its caches are not durable.
-fn rules_here() -> Profile {
-    let features = Features::detect();
-    let is_amd = features.identity.vendor.as_deref() == Some("AuthenticAMD");
-    match (is_amd, features.clflushopt) {
-        (true, true) => Profile::Amd,
-        (true, false) => Profile::OldAmd,
-        (false, _) => Profile::IntelAdr,
-    }
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn question(
     asked: &Crash,
     patterns: Patterns,
     medium: Medium,
-    time: Duration,
+    (time, memory): (Duration, u64),
     dir: &Path,
 ) -> Result<Question, Failure> {
     let whole = fs::canonicalize(dir).map_err(Failure::failed_by)?;
@@ -286,7 +209,8 @@ fn question(
         states: asked.states,
         time,
         directory: std::env::current_dir().map_err(Failure::failed_by)?,
-        workers: std::thread::available_parallelism().map_or(1, usize::from),
+        workers: workers(),
+        memory,
         program: std::env::current_exe().map_err(Failure::failed_by)?,
         stop: host::stop_on_signals()?,
         journal: Some(whole.join("runs")),
@@ -331,12 +255,12 @@ impl Examining<'_> {
         let mut kept = Vec::new();
         for finding in &causes {
             let number = kept.len() + 1;
-            let (images, rerun) = self.keep(number, finding, self.program, &images, question)?;
+            let (images, rerun) = keep(self.dir, number, finding, self.program, &images, question)?;
             kept.push(found(finding, self.program, None, (images, rerun)));
         }
         for one in again.iter().flat_map(|again| &again.findings) {
             let number = kept.len() + 1;
-            let files = self.keep(number, &one.finding, &one.program, &images, question)?;
+            let files = keep(self.dir, number, &one.finding, &one.program, &images, question)?;
             kept.push(found(&one.finding, &one.program, Some(&one.killed), files));
         }
         if let Some(again) = &again {
@@ -428,53 +352,6 @@ impl Examining<'_> {
         show.end();
         Ok(all)
     }
-
-    // The files as they are in a state, and a script that runs recovery on them.
-    fn keep(
-        &self,
-        number: usize,
-        finding: &Finding,
-        program: &Program,
-        before: &[ImageFile],
-        question: &Question,
-    ) -> Result<(PathBuf, PathBuf), Failure> {
-        let whole = fs::canonicalize(self.dir).map_err(Failure::failed_by)?;
-        let folder = whole.join(number.to_string());
-        fs::create_dir_all(&folder).map_err(Failure::failed_by)?;
-        let (mut mounts, mut folders) = (String::new(), String::new());
-        for (file, image) in before.iter().enumerate() {
-            let name = image.path.file_name().unwrap_or_default();
-            let mut kept = folder.join(name);
-            if kept.exists() {
-                kept = folder.join(format!("{file}-{}", name.to_string_lossy()));
-            }
-            let written = finding.image.write(program, file, &image.initial, &kept);
-            written.map_err(Failure::failed_by)?;
-            mounts += &mount(&kept, &image.path);
-            let parent = image.path.parent().unwrap_or(Path::new("/"));
-            folders += &format!("{} ", pasteable(parent));
-        }
-        let rerun = folder.join("rerun");
-        let text = format!(
-            "# Runs recovery on copies of the files in this folder, in place of the files.\n\
-             set -e\n\
-             for folder in {folders}; do\n\
-             [ -d \"$folder\" ] || {{ echo \"the folder $folder is not there\" >&2; exit 2; }}\n\
-             done\n\
-             exec unshare --mount $(test \"$(id -u)\" = 0 || echo --map-root-user) sh -c '\n\
-             set -e\n\
-             copies=$(mktemp -d)\n\
-             : > \"$copies/undo\"\n\
-             trap \"sh $copies/undo; rm -rf $copies\" EXIT\n\
-             {}cd {}\n\
-             {}\n'\n",
-            escaped(&mounts),
-            escaped(&pasteable(&question.directory)),
-            escaped(&question.recover)
-        );
-        fs::write(&rerun, text).map_err(Failure::failed_by)?;
-        Ok((folder, rerun))
-    }
 }
 
 // Of the program's own code, but for stores whose loss was found to be a bug.
@@ -487,20 +364,4 @@ fn lints(reader: &Reader, medium: Medium, kept: &[Found]) -> Result<Vec<String>,
         one.own && !one.makes_pool && one.endangers_data() && !is_found
     };
     Ok(run.findings.iter().filter(is_meant).map(|one| one.text.clone()).collect())
-}
-
-// A command that gives a copy of an image the place of a file.
-fn mount(image: &Path, path: &Path) -> String {
-    let (image, path) = (pasteable(image), pasteable(path));
-    format!(
-        "copy=\"$copies/$(basename {path})\"\ncp {image} \"$copy\"\n\
-         undo=\"umount {path}; rm -f {path}\"\n\
-         [ -e {path} ] || {{ : > {path}; echo \"$undo\" >> \"$copies/undo\"; }}\n\
-         mount --bind \"$copy\" {path}\n"
-    )
-}
-
-// Within single quotes of a shell.
-fn escaped(text: &str) -> String {
-    text.replace('\'', "'\\''")
 }
