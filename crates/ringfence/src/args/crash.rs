@@ -89,14 +89,10 @@ pub struct Crash {
     pub time: Option<String>,
     /// Most memory of each process of recovery
     ///
-    /// More than that is refused, as the system does with RLIMIT_DATA. The default is half of this
-    /// machine's memory, divided by its CPUs: so many recoveries run at once.
+    /// As RLIMIT_DATA has it. The default: half of this machine's memory, divided by its CPUs.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
     /// Continue an examination that was cut short
-    ///
-    /// All else is as it was given then, except for --time, --states and --json. The program is not
-    /// run again.
     #[arg(long, value_name = "FOLDER")]
     #[arg(conflicts_with_all = [
         "file", "recover", "medium", "rules", "acknowledge", "ignore", "expect", "ok_status",

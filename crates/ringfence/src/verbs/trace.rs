@@ -24,7 +24,7 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
         return import(log, &new_dir(asked)?);
     }
     if !asked.in_place && !may_mount() {
-        return inside();
+        return inside("copy the files yourself and use --in-place");
     }
     let files: Vec<PathBuf> = asked.file.iter().map(|file| whole(file)).collect();
     let dir = new_dir(asked)?;
@@ -87,12 +87,11 @@ fn new_dir(asked: &Trace) -> Result<PathBuf, Failure> {
 }
 
 // The same again, where it may mount.
-pub(super) fn inside() -> Result<(), Failure> {
+pub(super) fn inside(remedy: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let what = "the command cannot be given copies in place of the files";
-        let remedy = "this system does not allow users to mount; copy the files yourself and use \
-                      --in-place";
-        Failure::usage(format!("{what}: {error}; {remedy}"))
+        let why = "this system does not allow users to mount";
+        Failure::usage(format!("{what}: {error}; {why}; {remedy}"))
     };
     let this = std::env::current_exe().map_err(failed)?;
     let mut again = std::process::Command::new(this);

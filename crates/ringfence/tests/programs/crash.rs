@@ -124,7 +124,7 @@ fn the_program_is_not_run_where_recovery_cannot_be() {
         return skip("a user may have no namespaces here");
     }
     assert_eq!(said.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("recovery cannot be run here"), "{stderr}");
+    assert!(stderr.contains("recovery cannot be isolated here"), "{stderr}");
     assert!(!folder.path().join("started").exists());
     assert!(!folder.path().join("result").exists());
 }

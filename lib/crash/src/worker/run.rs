@@ -258,7 +258,10 @@ impl Start<'_> {
         // SAFETY: as `fork`: the child has a copy of our memory, and our one thread.
         let child = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
         match child {
-            -1 => Err(io::Error::last_os_error()),
+            -1 => {
+                let error = io::Error::last_os_error();
+                Err(io::Error::other(format!("the system refuses a process namespace: {error}")))
+            }
             0 => self.init(),
             child => Ok(child as i32),
         }

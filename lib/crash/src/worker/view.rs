@@ -52,17 +52,17 @@ struct Parts {
 
 impl View {
     pub(super) fn new(setup: Setup) -> io::Result<Self> {
-        own_users()?;
+        own_users().map_err(refused("a user namespace"))?;
+        let own = UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC;
         // SAFETY: no table of descriptors is unshared.
-        unsafe {
-            unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC)?
-        };
+        unsafe { unshare_unsafe(own) }
+            .map_err(|error| refused("mount, network and IPC namespaces")(error.into()))?;
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
         loopback();
         let mounted = mounts::of_mountinfo(&fs::read_to_string("/proc/self/mountinfo")?);
         let mounted: Vec<&Path> =
             mounts::visible(&mounted).into_iter().map(|mount| mount.point.as_path()).collect();
-        in_memory(&setup.folder, setup.disk)?;
+        in_memory(&setup.folder, setup.disk).map_err(refused("a file system in memory"))?;
         let functions = Functions::new(&setup.checksum);
         let (layers, images) = (Vec::new(), Vec::new());
         let mut view = Self { setup, layers, parts: None, images, is_mounted: false, functions };
@@ -266,7 +266,7 @@ impl View {
                         let _ = read_only(&to);
                     }
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(refused("an overlay over /")(error)),
             }
         }
         self.mount_special()
@@ -302,6 +302,10 @@ impl View {
         self.is_mounted = true;
         Ok(())
     }
+}
+
+fn refused(what: &'static str) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::other(format!("the system refuses {what}: {error}"))
 }
 
 // Others remove files and folders while commands run, and have some that this user may not see.

@@ -45,7 +45,7 @@ pub fn run(asked: &Crash) -> Result<(), Failure> {
     time(asked)?;
     memory(asked)?;
     if !may_mount() {
-        return inside();
+        return inside("run it as root, or allow user namespaces");
     }
     let began = Instant::now();
     if let Some(dir) = &asked.resume {

@@ -22,8 +22,8 @@ pub(super) fn can_recover_here(dir: &Path) -> Result<(), Failure> {
     Worker::check(&this, &whole.join(WORKERS)).map_err(|error| {
         let _ = fs::remove_dir(dir);
         Failure::usage(format!(
-            "recovery cannot be run here on copies of the files: {error}; it takes namespaces of \
-             mounts, processes and the network, and overlays"
+            "recovery cannot be isolated here, so the program was not run: {error}; this needs \
+             root with CAP_SYS_ADMIN, or user namespaces"
         ))
     })
 }
