@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::trace::{inside, whole};
 use keep::keep;
-use recording::{can_recover_here, ended_well, medium, recorded};
+use recording::{TRACE, WORKERS, can_recover_here, ended_well, medium, recorded};
 
 use crate::args::{Crash, Verb, parse_words};
 use crate::failure::Failure;
@@ -35,10 +35,6 @@ use crate::shared::{host, results};
 
 const TIME: Duration = Duration::from_secs(60);
 const SECTOR: usize = 512;
-// The recording, in the folder of the result.
-const TRACE: &str = "trace";
-// What is private to the workers, in it, while they run.
-const WORKERS: &str = "workers";
 
 pub fn run(asked: &Crash) -> Result<(), Failure> {
     Patterns::of(asked)?;

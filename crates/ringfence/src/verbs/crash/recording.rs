@@ -11,9 +11,13 @@ use ringfence_trace::events::{self, Ended};
 use ringfence_trace::record::{Options, of_new_file, record};
 use ringfence_trace::recording::{About, Asked, Writer};
 
-use super::{TRACE, WORKERS};
 use crate::args::{Crash, CrashMedium};
 use crate::failure::Failure;
+
+/// The recording, in the folder of the result.
+pub(super) const TRACE: &str = "trace";
+/// What is private to the workers, in it, while they run.
+pub(super) const WORKERS: &str = "workers";
 
 /// Whether recovery can run here. Asked before the program runs, which may take long.
 pub(super) fn can_recover_here(dir: &Path) -> Result<(), Failure> {
