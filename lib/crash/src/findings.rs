@@ -90,6 +90,7 @@ pub fn findings(
     let mut all = Vec::new();
     for (remedy, left, numbers) in by_remedy(examination, &groups) {
         let Group { first, lost, crashes, .. } = &groups[numbers[0]];
+        examination.confirm(first)?;
         let also = numbers[1..].iter().map(|other| {
             let Group { first, lost, crashes, .. } = &groups[*other];
             Also { fault: first.fault, lost: lost.clone(), crashes: crashes.len() as u64 }

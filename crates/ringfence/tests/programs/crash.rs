@@ -154,6 +154,14 @@ fn an_examination_that_was_cut_short_goes_on_with_the_runs_that_it_has() {
 }
 
 #[test]
+fn a_failure_that_differs_each_time_is_refused_with_its_lines() {
+    let Some(folder) = built() else { return };
+    let said = crash(&folder, "chance", "bad", &AMD);
+    assert_eq!(said.code(), Some(2), "{}{}", said.stdout, said.stderr);
+    assert!(said.stderr.contains("chance ") && said.stderr.contains("--ignore"), "{}", said.stderr);
+}
+
+#[test]
 fn processors_differ_in_what_they_order() {
     let Some(folder) = built() else { return };
     is_found(&folder, "clflush_alone", &AMD);

@@ -737,6 +737,24 @@ impl<'a> Examination<'a> {
         Ok(smallest)
     }
 
+    /// Runs recovery on the files of a failure again, some times.
+    ///
+    /// # Errors
+    /// Where it does something else then, or cannot be run any more.
+    pub fn confirm(&mut self, failure: &Failure) -> Result<(), ExamineError> {
+        const TIMES: usize = 3;
+        if !matches!(failure.outcome.status, Status::Exited(_) | Status::Signal(_)) {
+            // What had to be ended may be ended for another reason.
+            return Ok(());
+        }
+        let state = State { image: self.image_of(failure), open: Arc::default() };
+        let ran = self.run_on(&self.command(self.time()), &vec![state; TIMES])?;
+        let again = ran.iter().map(|one| Outcome::of(one, &self.question.ignore));
+        let mut all: Vec<Outcome> = vec![failure.outcome.clone()];
+        all.extend(again);
+        self.is_the_same(&all)
+    }
+
     // Whether another choice fails in the same way, which is smaller then.
     fn fails_too(&mut self, smallest: &mut Failure, choice: Choice) -> Result<bool, ExamineError> {
         let outcome = self.outcome_of(smallest.point, &choice)?;

@@ -238,7 +238,7 @@ impl Examining<'_> {
         show.end();
         let mut examined = examined.map_err(Failure::failed_by)?;
         let causes = findings(&mut examination, &examined.failures);
-        let (causes, mut other_crashes) = causes.map_err(Failure::failed_by)?;
+        let (causes, mut other_crashes) = causes.map_err(Failure::usage_by)?;
         let gap = examined.gap.take().map(|(steps, line)| {
             let killed = Killed::of(&examination.crash(steps), self.program);
             Gap { line, killed }
