@@ -121,12 +121,19 @@ fn examined(answer: &Answer) -> Vec<String> {
             "Not all states of {} were examined, because {why}{first}.",
             counted(left, "crash point")
         ));
-        notes.push(match answer.unseen {
-            0 => "A sample was: everything lost, one unit lost, one unit written back, then pairs \
-                  and random ones, as far as the limits allowed."
-                .into(),
-            unseen => format!("Of {} no state was examined.", counted(unseen, "crash point")),
-        });
+        if answer.unseen > 0 {
+            notes.push(format!(
+                "Of the last {}, no state was examined.",
+                counted(answer.unseen, "crash point")
+            ));
+        }
+        if answer.unseen < left {
+            notes.push(
+                "A sample was: everything lost, one unit lost, one unit written back, then pairs \
+                 and random ones, as far as the limits allowed."
+                    .into(),
+            );
+        }
     }
     if answer.kills_left > 0 && left == 0 {
         notes.push(format!(

@@ -1,5 +1,6 @@
 //! What recovery does after kills, which lose no store.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,38 +17,46 @@ const KILLS_AT_ONCE: usize = 8;
 const MOST_KILLS: usize = 1024;
 
 impl Examination<'_> {
-    /// Runs recovery after a kill at each point: no store is lost then.
-    pub(super) fn after_kills(&mut self) -> Result<(), ExamineError> {
-        let mut image = Image::initial(self.program);
-        let mut done = 0;
+    /// Runs recovery after kills at some more points, and goes on with `kill`: the steps that were
+    /// done, and the files then. Whether there was time for all of them.
+    pub(super) fn kills_at(
+        &mut self,
+        points: Range<usize>,
+        (done, image): &mut (usize, Image),
+    ) -> Result<bool, ExamineError> {
         let mut states = Vec::new();
-        for number in 0..self.points.len() {
-            if states.is_empty() && self.is_over() {
-                // Later points cannot be judged without this.
-                self.points.truncate(number);
-                break;
-            }
+        for number in points.clone() {
             let steps = self.points[number].steps;
-            for step in &self.program.steps[done..steps] {
+            for step in &self.program.steps[*done..steps] {
                 image.step(self.program, step.did);
             }
-            done = steps;
+            *done = steps;
             if number < self.start {
                 continue;
             }
             let open = self.points[number].open.clone();
             states.push(State { image: image.clone(), open });
-            if states.len() == KILLS_AT_ONCE {
+            if states.len() == KILLS_AT_ONCE || number + 1 == points.end {
                 let recoveries = self.outcomes(std::mem::take(&mut states))?;
                 self.kills.extend(recoveries.into_iter().map(|one| one.outcome));
+                if self.is_over() {
+                    // Later points cannot be judged.
+                    self.points.truncate(number + 1);
+                    return Ok(false);
+                }
             }
         }
-        let recoveries = self.outcomes(states)?;
-        self.kills.extend(recoveries.into_iter().map(|one| one.outcome));
-        let ends_well = |kill: &Arc<Outcome>| kill.status == self.clean.status;
-        if let Some(first) = self.kills.iter().position(ends_well) {
-            self.before_it_was_made = self.points[self.start + first].acknowledged;
+        if self.before_it_was_made == usize::MAX {
+            let ends_well = |kill: &Arc<Outcome>| kill.status == self.clean.status;
+            if let Some(first) = self.kills.iter().position(ends_well) {
+                self.before_it_was_made = self.points[self.start + first].acknowledged;
+            }
         }
+        Ok(true)
+    }
+
+    /// Judges the kills at all points, and counts what they tell apart.
+    pub(super) fn judge_kills(&mut self) -> Result<(), ExamineError> {
         let mut before = &self.first;
         let counted = if self.from == 0 { &self.points[..] } else { &[] };
         for (number, point) in counted.iter().enumerate() {
@@ -58,12 +67,13 @@ impl Examination<'_> {
                 before = &self.kills[number];
             }
         }
-        for number in self.from..self.points.len() {
-            let outcome = self.kills[number - self.start].clone();
-            self.judge_kill(number, self.points[number].steps, &outcome)?;
-        }
         if self.question.expect.is_some() && self.from == 0 {
             self.found.checkable = self.program.acknowledged.len() as u64;
+        }
+        for number in self.from..self.points.len() {
+            let outcome = self.kills[number - self.start].clone();
+            let Point { steps, acknowledged, .. } = self.points[number];
+            self.judge_kill((number, steps, acknowledged), &outcome)?;
         }
         Ok(())
     }
@@ -71,11 +81,9 @@ impl Examination<'_> {
     // Judges a kill, whose output is right unless the command of `--expect` refuses it.
     fn judge_kill(
         &mut self,
-        point: usize,
-        steps: usize,
+        (point, steps, acknowledged): (usize, usize, usize),
         outcome: &Outcome,
     ) -> Result<(), ExamineError> {
-        let acknowledged = self.crash(steps).acknowledged;
         let mut outcome = outcome.clone();
         let fault = if !self.statuses(acknowledged).contains(&outcome.status) {
             Fault::Ends(outcome.status)
@@ -155,8 +163,9 @@ impl Examination<'_> {
                 let kill = point.checked_sub(self.start).and_then(|at| self.kills.get(at));
                 kill.is_some_and(|kill| kill.is_as(&recovery.outcome))
             };
+            let acknowledged = behind.checked_sub(1).map_or(0, |at| self.points[at].acknowledged);
             if !around.into_iter().any(is_known) {
-                self.judge_kill(behind, steps, &recovery.outcome)?;
+                self.judge_kill((behind, steps, acknowledged), &recovery.outcome)?;
             }
         }
         Ok(())

@@ -36,6 +36,10 @@ const TIMES_AS_LONG: u32 = 10;
 const LEAST_TIME: Duration = Duration::from_secs(5);
 /// Bytes that a recovery may write besides its images.
 const DISK: u64 = 1 << 28;
+/// What is examined of all points before the next is.
+const PASSES: u32 = 5;
+/// Points that recovery is run at after kills before crashes there are examined.
+const POINTS_AT_ONCE: usize = 256;
 /// Newer ways of a unit that are tried to make a failure smaller.
 const MOST_NEWER: usize = 64;
 /// Images that are run at once.
@@ -192,7 +196,7 @@ pub struct Examination<'a> {
     clean: Outcome,
     first: Outcome,
     // Acknowledgements before the first kill after which recovery ends as after a clean stop: up to
-    // then the exit code on the initial files is right, too.
+    // then the exit code on the initial files is right, too. The largest number until it is known.
     before_it_was_made: usize,
     stretches: Stretches,
     // By point.
@@ -250,7 +254,7 @@ impl<'a> Examination<'a> {
             kills: Vec::new(),
             clean: nothing.clone(),
             first: nothing,
-            before_it_was_made: 0,
+            before_it_was_made: usize::MAX,
             stretches: Stretches::of(program),
             between: FxHashMap::default(),
             expected: FxHashMap::default(),
@@ -408,31 +412,52 @@ impl<'a> Examination<'a> {
     /// # Errors
     /// Where recovery cannot be run any more.
     pub fn run(&mut self, mut tell: impl FnMut(f64)) -> Result<Examined, ExamineError> {
-        self.found.points = (self.points.len() - self.from) as u64;
-        self.after_kills()?;
-        const PASSES: u32 = 5;
-        let mut is_complete = vec![false; self.points.len()];
+        let all = self.points.len();
+        self.found.points = (all - self.from) as u64;
         self.found.unseen = self.found.points;
-        for pass in 0..PASSES {
-            for (number, is_complete) in is_complete.iter_mut().enumerate().skip(self.from) {
+        let mut complete: BTreeSet<usize> = BTreeSet::new();
+        let mut share = |pass: u32, number: usize| {
+            tell((f64::from(pass) + number as f64 / all as f64) / f64::from(PASSES));
+        };
+        // What comes later is not needed to judge a point: where time is short, the first points
+        // are examined well.
+        let mut kill = (0, Image::initial(self.program));
+        for first in (0..all).step_by(POINTS_AT_ONCE) {
+            let some = first..(first + POINTS_AT_ONCE).min(all);
+            let is_last = !self.kills_at(some.clone(), &mut kill)?;
+            for number in some.start.max(self.from)..some.end.min(self.points.len()) {
                 if self.is_over() {
                     break;
                 }
-                if !*is_complete {
-                    *is_complete = self.pass(pass, number)?;
+                if self.pass(0, number)? {
+                    complete.insert(number);
                 }
-                self.found.unseen -= u64::from(pass == 0);
-                let of_pass = number as f64 / self.points.len() as f64;
-                tell((f64::from(pass) + of_pass) / f64::from(PASSES));
+                self.found.unseen -= 1;
+                share(0, number);
+            }
+            if is_last || self.is_over() {
+                self.points.truncate(some.end);
+                break;
+            }
+        }
+        self.judge_kills()?;
+        for pass in 1..PASSES {
+            for number in self.from..self.points.len() {
+                if self.is_over() {
+                    break;
+                }
+                if !complete.contains(&number) && self.pass(pass, number)? {
+                    complete.insert(number);
+                }
+                share(pass, number);
             }
         }
         if self.from == 0 && !self.ends_at_first {
             self.after_every_store()?;
         }
-        let first_left = is_complete.iter().skip(self.from).position(|complete| !complete);
-        self.found.first_left = first_left.map(|first| self.points[self.from + first].steps);
-        let complete = is_complete.iter().filter(|complete| **complete).count() as u64;
-        self.found.complete = complete - self.found.bounded;
+        let first_left = (self.from..self.points.len()).find(|number| !complete.contains(number));
+        self.found.first_left = first_left.map(|first| self.points[first].steps);
+        self.found.complete = complete.len() as u64 - self.found.bounded;
         self.found.states += std::mem::take(&mut self.runs_before);
         Ok(std::mem::take(&mut self.found))
     }
@@ -445,7 +470,8 @@ impl<'a> Examination<'a> {
     pub fn run_by(&mut self, written_back: WrittenBack) -> Result<Examined, ExamineError> {
         self.points = points(self.program, written_back);
         self.certain = (0, Image::initial(self.program));
-        (self.kills, self.between, self.before_it_was_made) = Default::default();
+        (self.kills, self.between) = Default::default();
+        self.before_it_was_made = usize::MAX;
         (self.written_back, self.ends_at_first) = (written_back, true);
         self.run(|_| {})
     }
