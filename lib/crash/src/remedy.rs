@@ -157,3 +157,86 @@ impl<'r> Tried<'r> {
         self.recorded.step(thread, Kind::Sfence);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ringfence_crashcheck::Write;
+
+    use super::*;
+    use crate::points::points;
+    use crate::program::Acknowledged;
+
+    const LINES: WrittenBack = WrittenBack::ByLines(Profile::Amd);
+
+    fn store(site: u32, word: usize) -> Step {
+        let write = Write { word, bytes: [1; WORD], mask: 0xff };
+        Step { thread: 0, site, did: Did::Instruction(Kind::Store(write)) }
+    }
+
+    fn plain(site: u32, kind: Kind) -> Step {
+        Step { thread: 0, site, did: Did::Instruction(kind) }
+    }
+
+    // A program that prints a line in the end.
+    fn program(mut steps: Vec<Step>) -> Program {
+        steps.push(Step { thread: 0, site: 0, did: Did::Acknowledged(0) });
+        let mut words: Vec<usize> = steps
+            .iter()
+            .filter_map(|step| match step.did {
+                Did::Instruction(kind) => kind.write().map(|write| write.word),
+                _ => None,
+            })
+            .collect();
+        words.sort_unstable();
+        words.dedup();
+        let acknowledged = vec![Acknowledged { lines: vec!["done".into()], thread: 0 }];
+        Program { steps, initial: vec![0; words.len()], words, acknowledged, ..Program::default() }
+    }
+
+    // Whether a remedy prevents that everything open at the last point is lost.
+    fn prevents(
+        program: &Program,
+        written_back: WrittenBack,
+        added: Added,
+        after: u32,
+        stores: &[u32],
+    ) -> bool {
+        let points = points(program, written_back);
+        let last = points.len() - 1;
+        let lost = points[last].leaves.units().into_iter().map(|unit| (unit, 0)).collect();
+        let remedy = Remedy { added, after, stores: stores.iter().copied().collect() };
+        remedy.prevents(program, written_back, &points, [&(last, lost)].into_iter())[0]
+    }
+
+    #[test]
+    fn what_is_missing_helps_and_nothing_else() {
+        let unflushed = program(vec![store(1, 0)]);
+        assert!(prevents(&unflushed, LINES, Added::FlushAndFence, 1, &[1]));
+        assert!(!prevents(&unflushed, LINES, Added::Fence, 1, &[1]));
+        assert!(!prevents(&unflushed, LINES, Added::FlushAndFence, 1, &[2]), "another store");
+        let unfenced = program(vec![store(1, 0), plain(2, Kind::Flushopt(0))]);
+        assert!(prevents(&unfenced, LINES, Added::Fence, 2, &[]));
+        let pages = WrittenBack::BySectors(512);
+        assert!(prevents(&unflushed, pages, Added::Sync, 1, &[1]));
+        assert!(!prevents(&unflushed, pages, Added::FlushAndFence, 1, &[1]));
+    }
+
+    #[test]
+    fn nothing_is_added_within_an_instruction() {
+        // It stores to two lines.
+        let both = program(vec![store(1, 7), store(1, 8), store(2, 16)]);
+        let points = points(&both, LINES);
+        let lost = |line: usize| (0, vec![(Unit::Group(line), 0)]);
+        let remedy = Remedy { added: Added::FlushAndFence, after: 1, stores: [1].into() };
+        let crashes = [lost(0), lost(1), lost(2)];
+        let prevented = remedy.prevents(&both, LINES, &points, crashes.iter());
+        assert_eq!(prevented, [true, true, false]);
+        assert_eq!(lasts(&both), [false, true, true, false]);
+    }
+
+    #[test]
+    fn stores_before_a_fence_are_another_matter() {
+        let two = program(vec![store(1, 0), plain(3, Kind::Sfence), store(2, 8)]);
+        assert!(!prevents(&two, LINES, Added::FlushAndFence, 2, &[1]));
+    }
+}
