@@ -53,6 +53,7 @@ pub(super) fn run(
     let start = Start {
         root: text(root)?,
         directory: text(&setup.directory)?,
+        words: words_of(&command)?,
         command: CString::new(command)?,
         input: input.as_raw_fd(),
         output: out_end.as_raw_fd(),
@@ -60,7 +61,7 @@ pub(super) fn run(
         status: status_end.as_raw_fd(),
         disk: setup.disk,
         memory: setup.memory,
-        words: &setup.words,
+        stored: &setup.words,
         open: &order.open,
         functions,
         files,
@@ -100,6 +101,18 @@ pub(super) fn run(
         Err(_) => Marks::new(&setup.words, &order.open).all(),
     };
     Ok(Ran { status, output: seen.output, errors: seen.errors, took, read })
+}
+
+// The words of a command that names a file and that a shell would only execute; otherwise none. It
+// saves the start of a shell, a fifth of the time of a small program.
+fn words_of(command: &str) -> io::Result<Vec<CString>> {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || " _-+./,:@%".contains(one);
+    let words: Vec<&str> = command.split(' ').filter(|word| !word.is_empty()).collect();
+    let is_file = words.first().is_some_and(|first| first.contains('/'));
+    if !is_file || !command.chars().all(is_plain) {
+        return Ok(Vec::new());
+    }
+    words.into_iter().map(|word| Ok(CString::new(word)?)).collect()
 }
 
 // A file in memory with a text.
@@ -236,6 +249,8 @@ fn processes() -> usize {
 struct Start<'s> {
     root: CString,
     directory: CString,
+    // Of a command that needs no shell.
+    words: Vec<CString>,
     command: CString,
     input: RawFd,
     output: RawFd,
@@ -243,7 +258,7 @@ struct Start<'s> {
     status: RawFd,
     disk: u64,
     memory: u64,
-    words: &'s [(usize, u64)],
+    stored: &'s [(usize, u64)],
     open: &'s [u32],
     functions: &'s Functions,
     files: &'s [(u64, u64)],
@@ -300,7 +315,7 @@ impl Start<'_> {
             // If it cannot be traced, everything counts as read.
             let is_followed = u8::from(self.is_followed && ptrace::seize(command).is_ok());
             libc::write(go[1], (&raw const is_followed).cast(), 1);
-            let marks = Marks::new(self.words, self.open);
+            let marks = Marks::new(self.stored, self.open);
             let functions = self.functions.clone();
             self.follow(command, Follower::new(marks, self.files, functions, command), &child)
         }
@@ -381,6 +396,13 @@ impl Start<'_> {
             }
             if is_followed == 1 && !filter::install_first() {
                 self.fail(b"its calls cannot be followed");
+            }
+            let mut words: Vec<*const libc::c_char> =
+                self.words.iter().map(|word| word.as_ptr()).collect();
+            words.push(std::ptr::null());
+            if let [path, _, ..] = words[..] {
+                // Where it fails, the shell says why.
+                libc::execv(path, words.as_ptr());
             }
             let words = [c"sh".as_ptr(), c"-c".as_ptr(), self.command.as_ptr(), std::ptr::null()];
             libc::execv(c"/bin/sh".as_ptr(), words.as_ptr());
