@@ -317,7 +317,10 @@ impl<'a> Examination<'a> {
                 self.expects_both()
             }
             status => {
-                let said = format!(": {}", self.clean.errors);
+                let said = match self.clean.errors.as_str() {
+                    "" => String::new(),
+                    errors => format!(": {errors}"),
+                };
                 Err(ExamineError::Broken { status, said })
             }
         }
