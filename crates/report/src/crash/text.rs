@@ -157,6 +157,17 @@ fn remedy(found: &Found, answer: &Answer) -> String {
         return "no store was lost: recovery also fails if the program is merely killed there"
             .into();
     }
+    if found.killed.is_some() {
+        // The program may be right: the kill may lie between its flush and its fence.
+        let what = match answer.medium {
+            Medium::Pages => "an msync or fsync",
+            Medium::PmemEadr => "an sfence",
+            _ => "a flush and an sfence",
+        };
+        return format!(
+            "{what} for these bytes in recovery, before it prints what depends on them"
+        );
+    }
     let Some(remedy) = &found.remedy else {
         let what = match answer.medium {
             Medium::Pages => "an msync",

@@ -162,6 +162,16 @@ fn a_failure_that_differs_each_time_is_refused_with_its_lines() {
 }
 
 #[test]
+fn msync_settles_stores_by_all_rules() {
+    let Some(folder) = built() else { return };
+    for rules in ["amd", "eadr"] {
+        let medium = ["--medium", "pmem", "--rules", rules];
+        let good = crash(&folder, "wrong_range", "good", &medium);
+        assert_eq!(good.code(), Some(0), "{rules}: {}{}", good.stdout, good.stderr);
+    }
+}
+
+#[test]
 fn processors_differ_in_what_they_order() {
     let Some(folder) = built() else { return };
     is_found(&folder, "clflush_alone", &AMD);

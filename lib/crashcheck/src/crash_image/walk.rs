@@ -293,8 +293,13 @@ impl Walk {
             streamed.push(stream.place - 1);
         }
         for line in lines {
-            let words = self.image.group_words;
-            (line * words..(line + 1) * words).for_each(|word| self.settle(word));
+            if self.image.has_one_group() {
+                let words: Vec<usize> = self.image.buffered.iter().copied().collect();
+                words.into_iter().for_each(|word| self.settle(word));
+            } else {
+                let words = self.image.group_words;
+                (line * words..(line + 1) * words).for_each(|word| self.settle(word));
+            }
         }
         streamed.into_iter().for_each(|word| self.settle(word));
         if self.on_their_way == 0 && !self.keeps_streams {
@@ -313,6 +318,7 @@ impl Walk {
     fn is_over(&self, line: usize) -> bool {
         let words = self.image.group_words;
         self.ties.is_empty()
+            && !self.image.has_one_group()
             && self.image.groups.get(line).is_some_and(|group| group.lo == group.hi)
             && (line * words..(line + 1) * words)
                 .all(|word| self.image.words.get(word).is_none_or(Word::is_settled))

@@ -329,7 +329,8 @@ impl Examining<'_> {
         examined: &Examined,
     ) -> Result<Vec<ByOtherRules>, Failure> {
         let mut all = Vec::new();
-        if medium.rules().is_none() || examined.cut.is_some() {
+        // Crashes of recovery were examined by one set of rules only.
+        if medium.rules().is_none() || examined.cut.is_some() || self.asked.crashes > 1 {
             return Ok(all);
         }
         let mut show = Show::new(self.asked.quiet);
